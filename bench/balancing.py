@@ -42,35 +42,41 @@ def run() -> Iterator[Row]:
 
 
 def _picking() -> Iterator[Row]:
-    few, many = _picker(2, 5), _picker(10, 100)
-    yield _row("pick a queue of 1,000", _us(partial(_pick, many)), "itertools.cycle", _us(_cycled), goal_us=0.5)
-    yield _flat("pick a queue of 1,000", _us(partial(_pick, many)), "of 10", _us(partial(_pick, few)))
+    few, many = _rotation(2, 5), _rotation(10, 100)
+    yield _row("pick a queue of 1,000", _us(partial(_select, many)), "itertools.cycle", _us(_cycled), goal_us=0.5)
+    yield _flat("pick a queue of 1,000", _us(partial(_select, many)), "of 10", _us(partial(_select, few)))
 
 
 def _avoiding() -> Iterator[Row]:
-    plain, noted = (
-        _us(partial(_pick, _picker(10, 100))),
-        _us(partial(_pick_and_note, _picker(10, 100, LatencyTracker()))),
+    plain, recorded = (
+        _us(partial(_select, _rotation(10, 100))),
+        _us(partial(_select_and_record, _rotation(10, 100, LatencyTracker()))),
     )
-    yield _row("pick a queue of 1,000 and note its broker", noted, "without a ledger", plain, goal_us=2)
-    avoiding = _picker(10, 100, _ledger("broker-3"))
-    yield _row("the same, one broker of 10 avoided", _us(partial(_pick_and_note, avoiding)), "none", noted, goal_us=3)
+    yield _row("select a queue of 1,000 and record its broker", recorded, "without latency tracking", plain, goal_us=2)
+    avoiding = _rotation(10, 100, _tracker("broker-3"))
+    yield _row(
+        "the same, one broker of 10 avoided", _us(partial(_select_and_record, avoiding)), "none", recorded, goal_us=3
+    )
     alone = LatencyTracker()
     for number in range(9):
         alone.record_latency(f"broker-{number}", took_ms=0, failed=True, now_ms=0)
-    few, many = _picker(10, 1, alone), _picker(10, 100, alone)
+    few, many = _rotation(10, 1, alone), _rotation(10, 100, alone)
     yield _flat(
         "pick, 9 brokers of 10 avoided, 1,000 queues",
-        _us(partial(_pick, many)),
+        _us(partial(_select, many)),
         "10 queues",
-        _us(partial(_pick, few)),
+        _us(partial(_select, few)),
     )
 
 
 def _sending() -> Iterator[Row]:
-    plain, careful = _picker(10, 100), _picker(10, 100, LatencyTracker())
+    plain, careful = _rotation(10, 100), _rotation(10, 100, LatencyTracker())
     yield _row(
-        "a whole send, with a ledger", _us(partial(_send, careful)), "without", _us(partial(_send, plain)), goal_us=6
+        "a whole send, with latency tracking",
+        _us(partial(_send, careful)),
+        "without",
+        _us(partial(_send, plain)),
+        goal_us=6,
     )
 
 
@@ -101,45 +107,45 @@ def _stepping() -> Iterator[Row]:
     yield _flat("the same one by one, of 1,000 queues", many, "of 4", few)
 
 
-def _picker(brokers: int, queues: int, ledger: LatencyTracker | None = None) -> QueueRotation:
+def _rotation(brokers: int, queues: int, tracker: LatencyTracker | None = None) -> QueueRotation:
     listed = (Queue("orders", f"broker-{broker}", number) for broker in range(brokers) for number in range(queues))
-    return QueueRotation(PublishList("orders", tuple(listed)), 7, ledger)
+    return QueueRotation(PublishList("orders", tuple(listed)), 7, tracker)
 
 
-def _ledger(bad: str) -> LatencyTracker:
-    ledger = LatencyTracker()
-    ledger.record_latency(bad, took_ms=0, failed=True, now_ms=0)
-    return ledger
+def _tracker(bad: str) -> LatencyTracker:
+    tracker = LatencyTracker()
+    tracker.record_latency(bad, took_ms=0, failed=True, now_ms=0)
+    return tracker
 
 
-def _pick(picker: QueueRotation, count: int) -> None:
-    pick = picker.next_queue
+def _select(rotation: QueueRotation, count: int) -> None:
+    select = rotation.next_queue
     for _ in range(count):
-        pick(1)
+        select(1)
 
 
-def _pick_and_note(picker: QueueRotation, count: int) -> None:
-    pick, ledger = picker.next_queue, picker.latency
-    if ledger is not None:
+def _select_and_record(rotation: QueueRotation, count: int) -> None:
+    select, tracker = rotation.next_queue, rotation.latency
+    if tracker is not None:
         for _ in range(count):
-            ledger.record_latency(pick(1).broker, 3, False, 1)
+            tracker.record_latency(select(1).broker, 3, False, 1)
 
 
 def _cycled(count: int) -> None:
-    turns = cycle(_picker(10, 100).queues)
+    turns = cycle(_rotation(10, 100).queues)
     for _ in range(count):
         next(turns)
 
 
-def _send(picker: QueueRotation, count: int) -> None:
+def _send(rotation: QueueRotation, count: int) -> None:
     for _ in range(count):
-        send = SendAttempts(picker)
+        send = SendAttempts(rotation)
         send.begin(0)
         send.succeeded(3)
 
 
 def _by_key(name: str, count: int) -> None:
-    queues, message, chooses = _picker(10, 100).queues, Message("orders", b"{}"), make_selector(name)
+    queues, message, chooses = _rotation(10, 100).queues, Message("orders", b"{}"), make_selector(name)
     for number in range(count):
         select_queue(chooses, queues, message, f"order-{number}")
 

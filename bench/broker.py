@@ -102,8 +102,8 @@ def _synchronous(sizes: Sizes) -> dict[str, Measure]:
 
 def _sent(broker: Broker, topic: str, threads: int, messages: int, headers: str) -> Measurement:
     broker.make_topic(topic, _QUEUES)
-    with broker.line() as line:
-        ask = BrokerCounts(line, topic, _QUEUES)
+    with broker.connection() as connection:
+        ask = BrokerCounts(connection, topic, _QUEUES)
         with producer(broker, topic, threads=threads, messages=messages, headers=headers) as load:
             rate, cpu_us = measure_throughput(
                 ask.stored, broker.cpu_s, load, range(messages * 2 // 5, int(messages * _TIMED_UNTIL))
@@ -117,8 +117,8 @@ def _sent(broker: Broker, topic: str, threads: int, messages: int, headers: str)
 
 def _sent_in_batches(broker: Broker, topic: str, messages: int) -> Measurement:
     broker.make_topic(topic, _QUEUES)
-    with broker.line() as line:
-        ask = BrokerCounts(line, topic, _QUEUES)
+    with broker.connection() as connection:
+        ask = BrokerCounts(connection, topic, _QUEUES)
         with batch_producer(broker, topic, threads=_THREADS, batch=_BATCH, headers=BINARY) as load:
             rate, cpu_us = measure_throughput(ask.stored, broker.cpu_s, load, range(messages * 2 // 5, messages))
             # It tells once a second, and nothing before the tenth.
@@ -127,16 +127,16 @@ def _sent_in_batches(broker: Broker, topic: str, messages: int) -> Measurement:
 
 
 def _drained(broker: Broker, topic: str, group: str, messages: int, headers: str) -> Measurement:
-    with broker.line() as line:
+    with broker.connection() as connection:
         # The same count for both brokers: the last so many of each queue.
-        ends = stored(line, topic, _QUEUES)
+        ends = stored(connection, topic, _QUEUES)
         starts = [end - messages // _QUEUES for end in ends]
         if min(starts) < 0:
             raise Stalled(f"the topic has too few messages: {ends}")
-        create_group(line, group)
+        create_group(connection, group)
         for queue, start in enumerate(starts):
-            commit(line, group, topic, queue, start)
-        ask = BrokerCounts(line, topic, _QUEUES, group=group, start=sum(starts))
+            commit(connection, group, topic, queue, start)
+        ask = BrokerCounts(connection, topic, _QUEUES, group=group, start=sum(starts))
         with consumer(broker, topic, group, headers=headers) as load:
             rate, cpu_us = measure_throughput(
                 ask.handled, broker.cpu_s, load, range(messages // 5, int(messages * _TIMED_UNTIL))

@@ -20,7 +20,7 @@ from steelyard.wire.codes import RequestCode
 from steelyard.wire.headers.common import OffsetResponse
 from steelyard.wire.headers.group import GetMaxOffset
 from steelyard.wire.headers.nameserver import GetRoute
-from tests.interop.servers import Line, apache
+from tests.interop.servers import WireConnection, apache
 from tests.interop.wire_client import create_topic
 
 __all__ = ["APACHE", "APACHE_RELEASE", "OURS", "Broker", "running", "running_ours", "stored"]
@@ -44,13 +44,13 @@ class Broker:
     pid: int
 
     @contextmanager
-    def line(self) -> Iterator[Line]:
+    def connection(self) -> Iterator[WireConnection]:
         """Connect to the broker, and hang up afterwards."""
-        line = Line(self.port)
+        connection = WireConnection(self.port)
         try:
-            yield line
+            yield connection
         finally:
-            line.close()
+            connection.close()
 
     def cpu_s(self) -> float:
         """Return how much of a processor the broker's process has used so far."""
@@ -58,8 +58,8 @@ class Broker:
 
     def make_topic(self, topic: str, queues: int) -> None:
         """Make a topic, and wait until the name server tells its route."""
-        with self.line() as line:
-            create_topic(line, topic, queues)
+        with self.connection() as connection:
+            create_topic(connection, topic, queues)
         end = monotonic() + _ROUTE_S
         while not self._is_routed(topic):
             if monotonic() > end:
@@ -68,7 +68,7 @@ class Broker:
 
     def _is_routed(self, topic: str) -> bool:
         try:
-            names = Line(int(self.name_server.rpartition(":")[2]))
+            names = WireConnection(int(self.name_server.rpartition(":")[2]))
         except OSError:
             return False  # on a busy machine it may start more slowly than the broker
         try:
@@ -77,10 +77,10 @@ class Broker:
             names.close()
 
 
-def stored(line: Line, topic: str, queues: int) -> list[int]:
+def stored(connection: WireConnection, topic: str, queues: int) -> list[int]:
     """Return the next offset of every queue."""
     return [
-        line.ask(RequestCode.GET_MAX_OFFSET, GetMaxOffset(topic, queue)).header(OffsetResponse).offset
+        connection.ask(RequestCode.GET_MAX_OFFSET, GetMaxOffset(topic, queue)).header(OffsetResponse).offset
         for queue in range(queues)
     ]
 
@@ -104,18 +104,18 @@ def _running_apache(*, is_sync: bool) -> Iterator[Broker]:
 @contextmanager
 def running_ours(*, is_sync: bool = False) -> Iterator[Broker]:
     """Run ours as a person does, with `steelyard up`."""
-    with TemporaryDirectory(prefix="steelyard-bench-") as folder, (Path(folder) / "said").open("w+b") as said:
+    with TemporaryDirectory(prefix="steelyard-bench-") as folder, (Path(folder) / "said").open("w+b") as output:
         flush = "sync" if is_sync else "async"
         command = [sys.executable, "-m", "steelyard", "up", "--port", "0", "--json", "--flush", flush]
         process = subprocess.Popen(
-            [*command, "--data", f"{folder}/data"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said
+            [*command, "--data", f"{folder}/data"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=output
         )
         try:
             assert process.stdout is not None
             ready = process.stdout.readline()
             if not ready:
-                said.seek(0)
-                raise RuntimeError(f"steelyard up does not start: {said.read().decode()[-2000:]}")
+                output.seek(0)
+                raise RuntimeError(f"steelyard up does not start: {output.read().decode()[-2000:]}")
             places = json.loads(ready)
             (address,) = places["brokers"].values()
             yield Broker(OURS, places["namesrv"], int(address.rpartition(":")[2]), process.pid)

@@ -44,14 +44,14 @@ class Callback:
         if number == self._expected:
             self._is_done.set()
 
-    def tell_until_done(self) -> None:
+    def print_until_done(self) -> None:
         """Print how many there were, again and again, until all have come."""
         while not self._is_done.wait(_TELL_S):
-            _tell(self._handled, self._wrong)
-        _tell(self._expected, self._wrong)
+            _print_result(self._handled, self._wrong)
+        _print_result(self._expected, self._wrong)
         sleep(_AFTER_S)
-        _tell(next(self._numbers) - 1, self._wrong)
+        _print_result(next(self._numbers) - 1, self._wrong)
 
 
-def _tell(handled: int, wrong: int) -> None:
+def _print_result(handled: int, wrong: int) -> None:
     print(json.dumps({"handled": handled, "wrong": wrong}), flush=True)

@@ -194,7 +194,9 @@ def _beside(turns: _Turns, what: str, ours: str, other: str, goal: float) -> Row
     rate, beside = _median(turns[ours]), _median(turns[other])
     ratio = rate / beside if beside else 0.0
     is_met = ratio >= goal and not _faults(turns[ours])
-    return Row(what, _told(turns[ours]), f"{other}: {_told(turns[other])}", f"{ratio:.2f}x", f"≥ {goal:g}x", is_met)
+    return Row(
+        what, _reported(turns[ours]), f"{other}: {_reported(turns[other])}", f"{ratio:.2f}x", f"≥ {goal:g}x", is_met
+    )
 
 
 def _at_least(turns: _Turns, what: str, ours: str, other: str, goal: int) -> Row:
@@ -211,7 +213,7 @@ def _faults(turns: Sequence[ClientRun]) -> str:
     return "; ".join(turn.measured.fault for turn in turns if turn.measured.fault)
 
 
-def _told(turns: Sequence[ClientRun]) -> str:
+def _reported(turns: Sequence[ClientRun]) -> str:
     if not turns:
         return "left out"
     best = max(turn.measured.rate for turn in turns)

@@ -30,13 +30,13 @@ class _Counts:
     def __init__(self) -> None:
         self.sent, self.failed = 0, 0
 
-    def note_failure(self, problem: SteelyardError, messages: int = 1) -> None:
+    def record_failure(self, problem: SteelyardError, messages: int = 1) -> None:
         """Count a failure, and say the first."""
         if not self.failed:
             print(problem, file=sys.stderr, flush=True)
         self.failed += messages
 
-    def tell(self) -> None:
+    def print_counts(self) -> None:
         """Print both."""
         print(json.dumps({"sent": self.sent, "failed": self.failed}), flush=True)
 
@@ -50,29 +50,29 @@ def _send(name_server: str, topic: str, messages: int, group: str) -> None:
                 producer.send(Message(topic, _BODY))
                 counts.sent += 1
             except SteelyardError as problem:
-                counts.note_failure(problem)
-    counts.tell()
+                counts.record_failure(problem)
+    counts.print_counts()
 
 
 def _submit(name_server: str, topic: str, messages: int, group: str, *, linger_ms: float | None = None) -> None:
     """Have so many on their way from one thread, and wait for the oldest before the next."""
     counts, under_way = _Counts(), deque[Future[SendResult]]()
 
-    def take_oldest() -> None:
+    def pop_oldest() -> None:
         try:
             under_way.popleft().result()
             counts.sent += 1
         except SteelyardError as problem:
-            counts.note_failure(problem)
+            counts.record_failure(problem)
 
     with Producer(name_server, group=group, linger_ms=linger_ms) as producer:
         for _ in range(messages):
             if len(under_way) == IN_FLIGHT:
-                take_oldest()
+                pop_oldest()
             under_way.append(producer.submit(Message(topic, _BODY)))
         while under_way:
-            take_oldest()
-    counts.tell()
+            pop_oldest()
+    counts.print_counts()
 
 
 def _tasks(name_server: str, topic: str, messages: int, group: str, *, linger_ms: float | None = None) -> None:
@@ -85,7 +85,7 @@ def _tasks(name_server: str, topic: str, messages: int, group: str, *, linger_ms
                 await producer.send(Message(topic, _BODY))
                 counts.sent += 1
             except SteelyardError as problem:
-                counts.note_failure(problem)
+                counts.record_failure(problem)
 
     async def send_all() -> None:
         async with aio.Producer(name_server, group=group, linger_ms=linger_ms) as producer:
@@ -93,7 +93,7 @@ def _tasks(name_server: str, topic: str, messages: int, group: str, *, linger_ms
 
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(send_all())
-    counts.tell()
+    counts.print_counts()
 
 
 def _batches(name_server: str, topic: str, messages: int, group: str) -> None:
@@ -105,8 +105,8 @@ def _batches(name_server: str, topic: str, messages: int, group: str) -> None:
             try:
                 counts.sent += len(producer.send_many(batch))
             except SteelyardError as problem:
-                counts.note_failure(problem, len(batch))
-    counts.tell()
+                counts.record_failure(problem, len(batch))
+    counts.print_counts()
 
 
 def _consume(name_server: str, topic: str, messages: int, group: str) -> None:
@@ -115,7 +115,7 @@ def _consume(name_server: str, topic: str, messages: int, group: str) -> None:
     consumer = Consumer(name_server, group=group)
     consumer.handles(topic)(callback.handle)
     with consumer:
-        callback.tell_until_done()
+        callback.print_until_done()
 
 
 _WAYS: dict[str, Callable[[str, str, int, str], None]] = {

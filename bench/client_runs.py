@@ -49,8 +49,8 @@ def send(client: Client, broker: Broker, topic: str, timed: int) -> ClientRun:
     """Let it send, and ask the broker how much is there."""
     tail = int(timed * _TAIL)
     messages = client.warm + timed + tail
-    with broker.line() as line:
-        ask = BrokerCounts(line, topic, QUEUES, start=sum(stored(line, topic, QUEUES)))
+    with broker.connection() as connection:
+        ask = BrokerCounts(connection, topic, QUEUES, start=sum(stored(connection, topic, QUEUES)))
         with client.start(broker, topic, messages) as load:
             memory = _Memory(load, ask.stored, messages)
             rate, cpu_us = measure_throughput(memory.ask, load.cpu_s, load, range(client.warm, client.warm + timed))
@@ -65,15 +65,15 @@ def send(client: Client, broker: Broker, topic: str, timed: int) -> ClientRun:
 
 def consume(client: Client, broker: Broker, topic: str, group: str, messages: int) -> ClientRun:
     """Let it drain the last messages of the topic, as many for everybody."""
-    with broker.line() as line:
-        ends = stored(line, topic, QUEUES)
+    with broker.connection() as connection:
+        ends = stored(connection, topic, QUEUES)
         starts = [end - messages // QUEUES for end in ends]
         if min(starts) < 0:
             raise Stalled(f"the topic has too few messages: {ends}")
-        create_group(line, group)
+        create_group(connection, group)
         for queue, start in enumerate(starts):
-            commit(line, group, topic, queue, start)
-        committed = BrokerCounts(line, topic, QUEUES, group=group, start=sum(starts)).handled
+            commit(connection, group, topic, queue, start)
+        committed = BrokerCounts(connection, topic, QUEUES, group=group, start=sum(starts)).handled
         with client.start(broker, group, messages) as load:
             memory = _Memory(load, committed if isinstance(load, JavaLoad) else _reported_count(load), messages)
             timed = range(int(messages * _HEAD), int(messages * (1 - _TAIL)))
@@ -82,17 +82,17 @@ def consume(client: Client, broker: Broker, topic: str, group: str, messages: in
             if isinstance(load, JavaLoad):
                 return ClientRun(Measurement(rate, cpu_us))
             load.wait()
-            counts = load.told()
+            counts = load.reported()
         faults = [f"{counts['wrong']} were not what was sent"] if counts["wrong"] else []
         if counts["handled"] != messages:
             faults.append(f"{counts['handled']:,} handled of {messages:,}")
-        if (told := committed()) != messages:
-            faults.append(f"{told:,} committed of {messages:,}")
+        if (reported := committed()) != messages:
+            faults.append(f"{reported:,} committed of {messages:,}")
     return ClientRun(Measurement(rate, cpu_us, ", ".join(faults)), memory.early_bytes, memory.late_bytes)
 
 
 def _reported_count(load: Load) -> Callable[[], int]:
-    return lambda: load.told().get("handled", 0)
+    return lambda: load.reported().get("handled", 0)
 
 
 class _Memory:

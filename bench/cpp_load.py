@@ -18,7 +18,7 @@ def _main(name_server: str, topic: str, group: str, messages: int) -> None:
     consumer.set_namesrv_addr(name_server)
     consumer.subscribe(topic, callback.handle)
     consumer.start()
-    callback.tell_until_done()
+    callback.print_until_done()
     consumer.shutdown()
 
 

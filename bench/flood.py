@@ -1,6 +1,6 @@
 """A sender that keeps so many messages on their way over one line, and counts what was answered.
 
-All frames are made beforehand: what is measured is the broker, not whoever sends.
+All frames are made beforehand: the broker is measured, not the sender.
 """
 
 import socket
@@ -27,7 +27,7 @@ def send_frame(topic: str, queue_id: int, opaque: int) -> bytes:
 
 
 class Flood:
-    """One line to a broker, and frames that are sent again and again, a handful at a time."""
+    """One connection to a broker, and frames that are sent again and again, a handful at a time."""
 
     def __init__(self, port: int, topic: str, queue_ids: Sequence[int]) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=30)
@@ -58,7 +58,7 @@ class Flood:
         while count > 0:
             received = self._socket.recv(1 << 16)
             if not received:
-                raise RuntimeError("the broker closed the line of a sender")
+                raise RuntimeError("the broker closed the connection of a sender")
             for answer in self._splitter.feed(received):
                 if answer.code:
                     raise RuntimeError(f"a send is answered {answer.code}: {answer.remark}")

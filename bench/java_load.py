@@ -42,13 +42,13 @@ class JavaLoad(Load):
     @property
     def failed(self) -> int:
         """How many sends failed, as far as it has told."""
-        lines = [line for line in self.said().splitlines() if "Failed:" in line]
+        lines = [line for line in self.output().splitlines() if "Failed:" in line]
         return sum(map(int, _FAILED.findall(lines[-1]))) if lines else 0
 
     @property
     def total(self) -> int:
         """How many sends it made in all; it tells when it is done."""
-        found = _TOTAL.search(self.said())
+        found = _TOTAL.search(self.output())
         return int(found[1]) if found else 0
 
 

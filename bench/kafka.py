@@ -95,7 +95,7 @@ def running_kafka() -> Iterator[Kafka]:
         java = [shutil.which("java") or "java", "-cp", str(_folder(_NODE, KAFKA_RELEASE) / "*")]
         made = ["kafka.tools.StorageTool", "format", "--cluster-id", _CLUSTER, "--config", str(settings)]
         run_tool(java[0], [*java[1:], *made], "Kafka cannot make its directory")
-        with (said := Path(folder) / "said").open("wb") as out:
+        with (output := Path(folder) / "said").open("wb") as out:
             process = subprocess.Popen(
                 [*java, *_MEMORY, "kafka.Kafka", str(settings)],
                 stdin=subprocess.DEVNULL,
@@ -104,13 +104,13 @@ def running_kafka() -> Iterator[Kafka]:
                 cwd=folder,
             )
         try:
-            _wait_until_it_listens(process, port, said)
+            _wait_until_it_listens(process, port, output)
             yield Kafka(f"127.0.0.1:{port}", process.pid)
         finally:
             _end(process)
 
 
-def _wait_until_it_listens(process: subprocess.Popen[bytes], port: int, said: Path) -> None:
+def _wait_until_it_listens(process: subprocess.Popen[bytes], port: int, output: Path) -> None:
     # The port was free a moment ago, and a node that cannot have it ends.
     end = monotonic() + _START_S
     while process.poll() is None and monotonic() < end:
@@ -120,7 +120,7 @@ def _wait_until_it_listens(process: subprocess.Popen[bytes], port: int, said: Pa
             sleep(0.1)
         else:
             return
-    raise RuntimeError(f"Kafka does not start: {said.read_text(errors='replace')[-2000:]}")
+    raise RuntimeError(f"Kafka does not start: {output.read_text(errors='replace')[-2000:]}")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

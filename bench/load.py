@@ -29,8 +29,8 @@ def cpu_s(pid: int) -> float:
 class Load:
     """A program while it runs. It may tell what it counts, a line of JSON each time."""
 
-    def __init__(self, process: subprocess.Popen[bytes], said: Path) -> None:
-        self._process, self._said = process, said
+    def __init__(self, process: subprocess.Popen[bytes], output: Path) -> None:
+        self._process, self._output = process, output
         self._used_s, self._held_bytes = 0.0, 0
 
     @property
@@ -38,13 +38,13 @@ class Load:
         """Whether it has not ended yet."""
         return self._process.poll() is None
 
-    def said(self) -> str:
+    def output(self) -> str:
         """Return what it has printed so far."""
-        return self._said.read_text(encoding="utf-8", errors="replace")
+        return self._output.read_text(encoding="utf-8", errors="replace")
 
-    def told(self) -> dict[str, int]:
+    def reported(self) -> dict[str, int]:
         """Return the counts that it has told last; none before it told any."""
-        for line in reversed(self.said().split("\n")[:-1]):
+        for line in reversed(self.output().split("\n")[:-1]):
             # Libraries print what they like, in the middle of a line, too.
             if line.startswith("{") and line.endswith("}") and line.count("{") == 1:
                 counts: dict[str, int] = json.loads(line)
@@ -54,7 +54,7 @@ class Load:
     @property
     def failed(self) -> int:
         """How many sends failed, as far as it has told."""
-        return self.told().get("failed", 0)
+        return self.reported().get("failed", 0)
 
     def cpu_s(self) -> float:
         """Return how much of a processor it has used so far; what was last seen, once it has ended."""
@@ -93,7 +93,7 @@ def running_load(
 ) -> Iterator[_Kind]:
     """Run a program, in a home of its own that is its directory too, until it is no longer needed."""
     with TemporaryDirectory(prefix="steelyard-load-") as home:
-        with (said := Path(home) / "said").open("wb") as out:
+        with (output := Path(home) / "said").open("wb") as out:
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -102,7 +102,7 @@ def running_load(
                 cwd=home,
                 env=os.environ | {"HOME": home} | dict(environment or {}),
             )
-        load = kind(process, said)
+        load = kind(process, output)
         try:
             yield load
         finally:

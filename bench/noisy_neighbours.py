@@ -46,12 +46,12 @@ def beside_neighbours(*, seconds: float) -> Iterator[Row]:
         with closing(Flood(broker.port, _BUSY, [number % 8 for number in range(1024)])) as sender:
             sender.rate(seconds)
             alone = [sender.rate(seconds) for _ in range(_TURNS)]
-            with _neighbours(broker.port) as told:
+            with _neighbours(broker.port) as reported:
                 beside = [sender.rate(seconds) for _ in range(_TURNS)]
             alone += [sender.rate(seconds) for _ in range(_TURNS)]
     left = max(beside) / max(alone)
     waiting = _LINES * _PULLS_A_LINE
-    fault = "" if told.get("too_early") == 0 else f" ({told.get('too_early', 'all')} pulls did not wait)"
+    fault = "" if reported.get("too_early") == 0 else f" ({reported.get('too_early', 'all')} pulls did not wait)"
     yield Row(
         f"a sender beside {_SLOW:,} slow ones, {waiting:,} waiting pulls, one that never reads",
         f"{max(beside) / 1000:,.1f} k/s{fault}",
@@ -65,7 +65,7 @@ def beside_neighbours(*, seconds: float) -> Iterator[Row]:
 @contextmanager
 def _neighbours(port: int) -> Iterator[dict[str, int]]:
     """Have the neighbours for a while; what they have to tell is there afterwards."""
-    told: dict[str, int] = {}
+    reported: dict[str, int] = {}
     with subprocess.Popen(
         [sys.executable, "-m", "bench.noisy_neighbours", str(port)],
         cwd=Path(__file__).parent.parent,
@@ -76,9 +76,9 @@ def _neighbours(port: int) -> Iterator[dict[str, int]]:
         assert process.stdout is not None
         if not process.stdout.readline():
             raise RuntimeError("the neighbours do not come")
-        yield told
+        yield reported
         process.stdin.close()
-        told |= json.loads(process.stdout.readline() or "{}")
+        reported |= json.loads(process.stdout.readline() or "{}")
         try:
             process.wait(_LEAVE_S)
         except subprocess.TimeoutExpired:
@@ -92,61 +92,61 @@ class _SlowSender:
     """Sends one frame, a piece at a time, again and again."""
 
     def __init__(self, port: int, number: int) -> None:
-        self.line = _connect(port)
+        self.connection = _connect(port)
         self._frame = send_frame(_TRICKLE, number % 8, number)
         self._at = number % len(self._frame) // _PIECE_BYTES * _PIECE_BYTES
         if self._at:
-            self.line.sendall(self._frame[: self._at])
+            self.connection.sendall(self._frame[: self._at])
 
     def send(self) -> None:
         """Send the next piece."""
         with suppress(BlockingIOError):
-            self._at += self.line.send(self._frame[self._at : self._at + _PIECE_BYTES])
+            self._at += self.connection.send(self._frame[self._at : self._at + _PIECE_BYTES])
         if self._at == len(self._frame):
             self._at = 0
 
     def read(self) -> None:
         """Take what was answered, and forget it."""
-        _received(self.line)
+        _received(self.connection)
 
 
 class _Waiting:
     """Has many pulls waiting, and asks again whenever one of them was told to."""
 
     def __init__(self, port: int, number: int) -> None:
-        self.line = _connect(port)
+        self.connection = _connect(port)
         self.too_early = 0
         self._splitter = FrameDecoder()
         self._frames, self._asked_at = [], [monotonic()] * _PULLS_A_LINE
         for pull in range(_PULLS_A_LINE):
             wait_ms = _SHORTEST_WAIT_MS + (number * _PULLS_A_LINE + pull) * _WAIT_STEP_MS
             self._frames.append(_pull_frame(_EMPTY, pull % _QUEUES, pull, wait_ms))
-        self.line.sendall(b"".join(self._frames))
+        self.connection.sendall(b"".join(self._frames))
 
     def read(self) -> None:
         """Ask again for what was answered."""
         again, now = [], monotonic()
-        for answer in self._splitter.feed(_received(self.line)):
+        for answer in self._splitter.feed(_received(self.connection)):
             if not answer.is_response:
                 continue
             self.too_early += now - self._asked_at[answer.opaque] < _SHORTEST_WAIT_MS / 2000
             self._asked_at[answer.opaque] = now
             again.append(self._frames[answer.opaque])
         if again:
-            self.line.setblocking(True)
-            self.line.sendall(b"".join(again))
-            self.line.setblocking(False)
+            self.connection.setblocking(True)
+            self.connection.sendall(b"".join(again))
+            self.connection.setblocking(False)
 
 
 def _never_read(port: int) -> socket.socket:
     """Ask for as much as the line takes."""
-    line = _connect(port)
+    connection = _connect(port)
     ask = _pull_frame(_BUSY, 0, 1, 0)
-    line.setblocking(False)
+    connection.setblocking(False)
     with suppress(BlockingIOError):
         while True:
-            line.send(ask)
-    return line
+            connection.send(ask)
+    return connection
 
 
 def _pull_frame(topic: str, queue_id: int, opaque: int, wait_ms: int) -> bytes:
@@ -158,13 +158,13 @@ def _connect(port: int) -> socket.socket:
     return socket.create_connection(("127.0.0.1", port), timeout=30)
 
 
-def _received(line: socket.socket) -> bytes:
+def _received(connection: socket.socket) -> bytes:
     try:
-        received = line.recv(1 << 16)
+        received = connection.recv(1 << 16)
     except BlockingIOError:
         return b""
     if not received:
-        raise RuntimeError("the broker closed the line of a neighbour")
+        raise RuntimeError("the broker closed the connection of a neighbour")
     return received
 
 
@@ -176,8 +176,8 @@ def _main(port: int) -> None:
     with selectors.DefaultSelector() as selector:
         everybody: list[_SlowSender | _Waiting] = [*slow, *waiting]
         for each in everybody:
-            each.line.setblocking(False)
-            selector.register(each.line, selectors.EVENT_READ, each.read)
+            each.connection.setblocking(False)
+            selector.register(each.connection, selectors.EVENT_READ, each.read)
         is_over: list[bool] = []
         selector.register(sys.stdin, selectors.EVENT_READ, lambda: is_over.append(True))
         with closing(_never_read(port)):
@@ -187,7 +187,7 @@ def _main(port: int) -> None:
 
 def _go_on(selector: selectors.BaseSelector, slow: list[_SlowSender], is_over: list[bool]) -> None:
     """Send a piece of each slow frame a second, and answer what comes, until the input ends."""
-    started, sent, is_told = monotonic(), 0, False
+    started, sent, is_reported = monotonic(), 0, False
     while not is_over:
         for key, _ in selector.select(_STEP_S):
             key.data()
@@ -195,9 +195,9 @@ def _go_on(selector: selectors.BaseSelector, slow: list[_SlowSender], is_over: l
         for number in range(sent, min(due, sent + _SLOW)):
             slow[number % _SLOW].send()
         sent = due
-        if not is_told and monotonic() > started + _SETTLE_S:
+        if not is_reported and monotonic() > started + _SETTLE_S:
             print("in place", flush=True)
-            is_told = True
+            is_reported = True
 
 
 if __name__ == "__main__":

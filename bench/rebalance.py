@@ -86,15 +86,15 @@ class _Crowd:
         self.queues = [Queue(_TOPIC, name, number) for name in self.brokers for number in range(queues // _BROKERS)]
         self._shared = self._share(self.members, {})
         options = MemberOptions(_GROUP, self.members[-1], {_TOPIC: Subscription(_TOPIC)})
-        self._lines = BrokerSessions(options)
-        self._views = Rebalancer(options, self._lines)
+        self._sessions = BrokerSessions(options)
+        self._views = Rebalancer(options, self._sessions)
         self._now_ms = 0
-        self._hear(Tick())
-        self._hear(RouteReceived(options.retry_topic, ()))
-        self._hear(RouteReceived(_TOPIC, tuple(self.queues)))
+        self._receive(Tick())
+        self._receive(RouteReceived(options.retry_topic, ()))
+        self._receive(RouteReceived(_TOPIC, tuple(self.queues)))
         for name in self.brokers:
-            self._hear(ConnectionOpened(name))
-            asked = self._hear(HeartbeatAcknowledged(name, is_steelyard=True, heartbeat_ms=3_000))
+            self._receive(ConnectionOpened(name))
+            asked = self._receive(HeartbeatAcknowledged(name, is_steelyard=True, heartbeat_ms=3_000))
         self._answer(asked, self._lists(self.members))
 
     def round_s(self) -> float:
@@ -103,13 +103,13 @@ class _Crowd:
         for number in range(6):
             self._now_ms += 1_000
             lists, rounds = self._lists(self.members[1 - number % 2 :]), self._views.timer.count
-            times_s.append(_cpu_s(partial(self._look, lists)))
+            times_s.append(_cpu_s(partial(self._collect, lists)))
             assert self._views.timer.count == rounds + 1
             assert len(self._views.assignment.members) == len(self.members) - 1 + number % 2
         return min(times_s)
 
-    def _look(self, lists: dict[str, MemberListReceived]) -> None:
-        self._answer(self._hear(MembersChanged("broker-0")), lists)
+    def _collect(self, lists: dict[str, MemberListReceived]) -> None:
+        self._answer(self._receive(MembersChanged("broker-0")), lists)
 
     def sharing_s(self) -> float:
         """Time the part of it that decides who gets what after a member left."""
@@ -133,13 +133,13 @@ class _Crowd:
             for name in self.brokers
         }
 
-    def _hear(self, event: Event) -> list[Action]:
-        return self._lines.step(event, self._now_ms) + self._views.step(event, self._now_ms)
+    def _receive(self, event: Event) -> list[Action]:
+        return self._sessions.step(event, self._now_ms) + self._views.step(event, self._now_ms)
 
     def _answer(self, asked: list[Action], lists: dict[str, MemberListReceived]) -> None:
         for action in asked:
             if isinstance(action, QueryMemberList):
-                self._hear(replace(lists[action.broker], request_id=action.request_id))
+                self._receive(replace(lists[action.broker], request_id=action.request_id))
 
 
 def _cpu_s(work: Callable[[], object]) -> float:

@@ -65,7 +65,7 @@ def run(*, is_quick: bool = False) -> Iterator[Row]:
     except NotReady as problem:
         print(f"spark: left out, {problem}")
         return
-    sizes, pace = (_QUICK, RoundCounts(warm=0, rounds=1)) if is_quick else (Sizes(), RoundCounts())
+    sizes, counts = (_QUICK, RoundCounts(warm=0, rounds=1)) if is_quick else (Sizes(), RoundCounts())
     small = Topic("small", "100 B", sizes.small, 100)
     big = Topic("big", "1 KiB", sizes.big, 1024)
     headed = Topic("headed", "100 B, all columns", sizes.small, 100, has_headers=True)
@@ -75,14 +75,14 @@ def run(*, is_quick: bool = False) -> Iterator[Row]:
             for topic in (small, big, headed, wide):
                 prepare(stage, topic)
         asides = () if is_quick else (stage.kafka,)
-        contest = Contest(stage.spark, pace, (stage.apache, stage.ours), rivals=(stage.short_wait,), asides=asides)
+        contest = Contest(stage.spark, counts, (stage.apache, stage.ours), rivals=(stage.short_wait,), asides=asides)
         files = Path(folder)
         for topic, goal in ((small, 0.4), (big, 0.5)):
             yield from contest.rows(into_nothing(topic))
-            yield from as_it_comes(stage, topic, pace)
+            yield from as_it_comes(stage, topic, counts)
             yield from contest.rows(counted(topic))
             yield from contest.rows(into_files(topic, files))
-            yield from beside_parquet(stage, topic, files, pace, goal)
+            yield from beside_parquet(stage, topic, files, counts, goal)
         for topic in (headed, wide):
             yield from contest.rows(into_nothing(topic))
         yield from contest.rows(into_files(headed, files))
@@ -91,6 +91,6 @@ def run(*, is_quick: bool = False) -> Iterator[Row]:
         yield from contest.rows(in_small_batches(small, sizes.batches))
         yield from one_by_one(contest, headed, sizes.messages)
         for topic in (small, big):
-            yield from written(stage, topic, pace)
+            yield from written(stage, topic, counts)
         for side in (stage.apache, stage.ours):
             yield from many_queues(side, sizes.queues)

@@ -14,16 +14,16 @@ from bench.spark_rounds import Entrant, RoundCounts, RoundResults, run_rounds
 from bench.spark_sides import Side
 from bench.table import Row
 
-__all__ = ["Case", "Contest", "compared", "entrant", "told_by_row"]
+__all__ = ["Case", "Contest", "compared", "entrant", "reported_by_row"]
 
 Measure = Callable[[Side, Meter], Cost]
 """What a side does under the meter."""
 
-Told = Callable[[Cost], str]
+FormatCost = Callable[[Cost], str]
 """How a cost is written."""
 
 
-def told_by_row(rows: int) -> Told:
+def reported_by_row(rows: int) -> FormatCost:
     """Write costs as seconds, and as microseconds of a processor for each of so many rows.
 
     >>> told_by_row(1_000_000)(Cost(1.5, 2.5))
@@ -38,7 +38,7 @@ class Case:
 
     what: str
     measure: Measure
-    told: Told
+    reported: FormatCost
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Contest:
     """Who takes turns: those who are beaten or not, and those who are only shown."""
 
     spark: SparkSession
-    pace: RoundCounts
+    counts: RoundCounts
     ours: Sequence[Side]
     rivals: Sequence[Side]
     asides: Sequence[Side] = ()
@@ -55,11 +55,11 @@ class Contest:
         """Let everybody do it in turns."""
         entrants = [entrant(side, case.measure) for side in (*self.rivals, *self.ours)]
         entrants += [replace(entrant(side, case.measure), is_aside=True) for side in self.asides]
-        results = run_rounds(self.spark, entrants, self.pace)
-        shown = "".join(f" ({side.name}: {results.told(side.name, case.told)})" for side in self.asides)
+        results = run_rounds(self.spark, entrants, self.counts)
+        shown = "".join(f" ({side.name}: {results.reported(side.name, case.reported)})" for side in self.asides)
         for rival in self.rivals:
             for side in self.ours:
-                row = compared(f"{case.what}, {side.name}", results, side.name, rival.name, case.told)
+                row = compared(f"{case.what}, {side.name}", results, side.name, rival.name, case.reported)
                 yield row._replace(beside=row.beside + shown)
 
 
@@ -68,14 +68,14 @@ def entrant(side: Side, measure: Measure) -> Entrant:
     return Entrant(side.name, side.pids, lambda meter: measure(side, meter))
 
 
-def compared(what: str, results: RoundResults, ours: str, rival: str, told: Told, goal: float = 1.0) -> Row:
+def compared(what: str, results: RoundResults, ours: str, rival: str, reported: FormatCost, goal: float = 1.0) -> Row:
     """Return the row of two of them: by the clock and by the processors, both have to reach the goal."""
     mine, other = results.of(ours), results.of(rival)
     wall, cpu = (other.wall_s / mine.wall_s, other.cpu_s / mine.cpu_s) if mine and other else (0.0, 0.0)
     return Row(
         what,
-        results.told(ours, told),
-        f"{rival}: {results.told(rival, told)}",
+        results.reported(ours, reported),
+        f"{rival}: {results.reported(rival, reported)}",
         f"{wall:.2f}x, by CPU {cpu:.2f}x",
         f"≥ {goal:g}x, both",
         min(wall, cpu) >= goal,

@@ -41,11 +41,11 @@ class Meter:
 
     def measure(self, work: Callable[[], object]) -> Cost:
         """Do it, and return what it took."""
-        began, start = self.look(), time.perf_counter()
+        began, start = self.read_accounts(), time.perf_counter()
         work()
         return Cost(time.perf_counter() - start, self.used_s(began))
 
-    def look(self) -> Mapping[int, _Account]:
+    def read_accounts(self) -> Mapping[int, _Account]:
         """Return the accounts as they are now, for `used_s`."""
         everybody = dict(_accounts())
         children: dict[int, list[int]] = {}
@@ -61,7 +61,7 @@ class Meter:
 
     def used_s(self, began: Mapping[int, _Account]) -> float:
         """Return the seconds of a processor that were used since a look."""
-        now = self.look()
+        now = self.read_accounts()
         # Those who have ended since are on the account of their parent with all that they ever used.
         before: dict[int, int] = {}
         for pid, account in began.items():

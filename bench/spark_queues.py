@@ -32,8 +32,8 @@ def many_queues(side: OurSide, queues: int) -> Iterator[Row]:
     yield Row(f"{what}: plan", f"{min(took):.2f} s", "", "", f"≤ {_PLAN_S:g} s", min(took) <= _PLAN_S)
     start = perf_counter()
     tasks, rows = _tasks_of_a_read(side, topic)
-    told = f"{tasks} tasks, {perf_counter() - start:.1f} s, {rows:,} rows of {_ROWS:,}"
-    yield Row(f"{what}: read", told, "", "", f"≤ {_MOST_TASKS} tasks", tasks <= _MOST_TASKS and rows == _ROWS)
+    reported = f"{tasks} tasks, {perf_counter() - start:.1f} s, {rows:,} rows of {_ROWS:,}"
+    yield Row(f"{what}: read", reported, "", "", f"≤ {_MOST_TASKS} tasks", tasks <= _MOST_TASKS and rows == _ROWS)
 
 
 def _tasks_of_a_read(side: OurSide, topic: str) -> tuple[int, int]:

@@ -50,21 +50,21 @@ class RoundResults:
         middle = sorted(costs)[len(costs) // 2]
         return Cost(median(cost.wall_s for cost in costs), median(cost.cpu_s for cost in costs), middle.note)
 
-    def told(self, name: str, tell: Callable[[Cost], str]) -> str:
+    def reported(self, name: str, format_cost: Callable[[Cost], str]) -> str:
         """Return the medians as text."""
         cost = self.of(name)
         if cost is None:
             return self.faults.get(name, "left out")
-        return f"{tell(cost)}, {cost.note}" if cost.note else tell(cost)
+        return f"{format_cost(cost)}, {cost.note}" if cost.note else format_cost(cost)
 
 
-def run_rounds(spark: SparkSession, entrants: Sequence[Entrant], pace: RoundCounts) -> RoundResults:
+def run_rounds(spark: SparkSession, entrants: Sequence[Entrant], counts: RoundCounts) -> RoundResults:
     """Let everybody do it, first without counting."""
     results = RoundResults()
     leading = [entrant for entrant in entrants if not entrant.is_aside]
-    for _ in range(pace.warm):
+    for _ in range(counts.warm):
         _round(spark, leading, RoundResults())
-    for _ in range(pace.rounds):
+    for _ in range(counts.rounds):
         _round(spark, leading, results)
     _round(spark, (entrant for entrant in entrants if entrant.is_aside), results)
     return results

@@ -71,7 +71,7 @@ def set_pull_limits(broker: Broker, messages: int, size_bytes: int) -> None:
     """Tell Apache's broker how much to hand out at a time of what is in memory."""
     limits = {"maxTransferCountOnMessageInMemory": messages, "maxTransferBytesOnMessageInMemory": size_bytes}
     body = "".join(f"{name}={value}\n" for name, value in limits.items()).encode()
-    with broker.line() as line:
-        answer = line.ask(RequestCode.UPDATE_BROKER_CONFIG, {}, body)
+    with broker.connection() as connection:
+        answer = connection.ask(RequestCode.UPDATE_BROKER_CONFIG, {}, body)
     if answer.code != 0:
         raise RuntimeError(f"{broker.name} does not take {limits}: {answer.remark}")

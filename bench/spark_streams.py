@@ -44,7 +44,7 @@ def small_batches(side: Side, topic: str, batches: int, meter: Meter) -> Cost:
     """Read little by little, one batch after the other, and return what a batch takes: the median, and on average."""
     with _running(side.stream(topic, _SMALL).writeStream.format("noop")) as query:
         _wait_for_batch(query, _UNTIMED_BATCHES)
-        began, first = meter.look(), _last_batch(query)
+        began, first = meter.read_accounts(), _last_batch(query)
         _wait_for_batch(query, first + batches)
         used_s, last = meter.used_s(began), _last_batch(query)
         timed = [each for each in query.recentProgress if first < each.batchId <= last and each.numInputRows]
@@ -61,19 +61,19 @@ def trickle(side: Side, topic: str, messages: int, every_s: float, meter: Meter)
     took: list[float] = []
     is_warm = False
 
-    def note(batch: DataFrame, _number: int) -> None:
+    def record(batch: DataFrame, _number: int) -> None:
         nonlocal is_warm
         bodies = [bytes(row[0]) for row in batch.select(side.value()).collect()]
         now_ns = time.time_ns()
         took.extend((now_ns - int(body)) / 1e9 for body in bodies if body != _WARMING)
         is_warm = is_warm or bool(bodies)
 
-    writer = side.stream(topic, is_late=True).writeStream.foreachBatch(note)
+    writer = side.stream(topic, is_late=True).writeStream.foreachBatch(record)
     with _running(writer) as query, side.sending(topic) as send:
         _wait_until(query, lambda: is_warm, lambda: send(_WARMING))
         for _ in _paced(int(_UNTIMED_S / every_s), every_s):
             send(_WARMING)
-        began, start = meter.look(), time.perf_counter()
+        began, start = meter.read_accounts(), time.perf_counter()
         for _ in _paced(messages, every_s):
             send(b"%d" % time.time_ns())
         cores = meter.used_s(began) / (time.perf_counter() - start)

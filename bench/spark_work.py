@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame
 
-from bench.spark_cases import Case, Contest, compared, entrant, told_by_row
+from bench.spark_cases import Case, Contest, compared, entrant, reported_by_row
 from bench.spark_meter import Cost, Meter
 from bench.spark_rounds import Entrant, RoundCounts, run_rounds
 from bench.spark_rows import make_rows, wait_for_rows
@@ -40,7 +40,7 @@ class Topic:
     """A topic that all servers have, with the same rows."""
 
     name: str
-    told: str
+    reported: str
     rows: int
     value_bytes: int
     queues: int = _QUEUES
@@ -74,7 +74,7 @@ def _case(what: str, topic: Topic, work: Callable[[Side], object]) -> Case:
     def measure(side: Side, meter: Meter) -> Cost:
         return meter.measure(lambda: work(side))
 
-    return Case(f"{topic.told} → {what}", measure, told_by_row(topic.rows))
+    return Case(f"{topic.reported} → {what}", measure, reported_by_row(topic.rows))
 
 
 # -- batches ----------------------------------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ def _write_files(rows: DataFrame, folder: Path) -> None:
     rows.write.mode("overwrite").parquet(str(folder))
 
 
-def as_it_comes(stage: Stage, topic: Topic, pace: RoundCounts) -> Iterator[Row]:
+def as_it_comes(stage: Stage, topic: Topic, counts: RoundCounts) -> Iterator[Row]:
     """Do the same with Apache's broker as it comes: it hands out 32 messages at a time."""
     case, side = into_nothing(topic), stage.apache
 
@@ -120,19 +120,19 @@ def as_it_comes(stage: Stage, topic: Topic, pace: RoundCounts) -> Iterator[Row]:
             set_pull_limits(side.broker, *RAISED)
 
     stock = replace(entrant(side, measure), name=f"{side.name}, {STOCK[0]} a pull")
-    results = run_rounds(stage.spark, [entrant(stage.short_wait, case.measure), stock], pace)
-    yield compared(f"{case.what}, {stock.name}", results, stock.name, stage.short_wait.name, case.told)
+    results = run_rounds(stage.spark, [entrant(stage.short_wait, case.measure), stock], counts)
+    yield compared(f"{case.what}, {stock.name}", results, stock.name, stage.short_wait.name, case.reported)
 
 
-def beside_parquet(stage: Stage, topic: Topic, folder: Path, pace: RoundCounts, goal: float) -> Iterator[Row]:
+def beside_parquet(stage: Stage, topic: Topic, folder: Path, counts: RoundCounts, goal: float) -> Iterator[Row]:
     """Read the rows from a topic, and from files that Spark has written of them."""
     case, place, scan = into_nothing(topic), folder / "scanned", "a scan of Parquet"
     _write_files(_read(stage.ours, topic), place)
     scanning = Entrant(scan, (), lambda meter: meter.measure(lambda: _throw_away(stage.spark.read.parquet(str(place)))))
     sides = (stage.apache, stage.ours)
-    results = run_rounds(stage.spark, [scanning, *(entrant(side, case.measure) for side in sides)], pace)
+    results = run_rounds(stage.spark, [scanning, *(entrant(side, case.measure) for side in sides)], counts)
     for side in sides:
-        yield compared(f"{case.what} beside Parquet, {side.name}", results, side.name, scan, case.told, goal)
+        yield compared(f"{case.what} beside Parquet, {side.name}", results, side.name, scan, case.reported, goal)
 
 
 # -- streams ----------------------------------------------------------------------------------------------------------
@@ -149,38 +149,38 @@ def drained(topic: Topic, most: int, folder: Path | None = None) -> Case:
             shutil.rmtree(place)
         return meter.measure(lambda: drain(side, topic.name, most, place))
 
-    return Case(f"{topic.told} → Parquet, AvailableNow", measure, told_by_row(topic.rows))
+    return Case(f"{topic.reported} → Parquet, AvailableNow", measure, reported_by_row(topic.rows))
 
 
 def in_small_batches(topic: Topic, batches: int) -> Case:
     """Read as a stream in batches that are so small that only the batch itself counts."""
 
-    def told(cost: Cost) -> str:
+    def reported(cost: Cost) -> str:
         return f"{cost.wall_s * 1000:,.0f} ms, {cost.cpu_s * 1000:,.0f} ms of CPU"
 
     def measure(side: Side, meter: Meter) -> Cost:
         return small_batches(side, topic.name, batches, meter)
 
-    return Case(f"{topic.told} → noop, 1,000 rows a batch", measure, told)
+    return Case(f"{topic.reported} → noop, 1,000 rows a batch", measure, reported)
 
 
 def one_by_one(contest: Contest, topic: Topic, messages: int) -> Iterator[Row]:
     """Send messages one by one while a stream runs."""
 
-    def told(cost: Cost) -> str:
+    def reported(cost: Cost) -> str:
         return f"{cost.wall_s * 1000:,.0f} ms, {cost.cpu_s:.2f} cores"
 
     def measure(side: Side, meter: Meter) -> Cost:
         return trickle(side, _written_to(topic), messages, _EVERY_S, meter)
 
     what = f"sent → seen, {1 / _EVERY_S:.0f} messages a second"
-    yield from replace(contest, pace=replace(contest.pace, warm=0)).rows(Case(what, measure, told))
+    yield from replace(contest, counts=replace(contest.counts, warm=0)).rows(Case(what, measure, reported))
 
 
 # -- and back ---------------------------------------------------------------------------------------------------------
 
 
-def written(stage: Stage, topic: Topic, pace: RoundCounts) -> Iterator[Row]:
+def written(stage: Stage, topic: Topic, counts: RoundCounts) -> Iterator[Row]:
     """Write rows that are in memory to topics."""
     rows, name = make_rows(stage.spark, topic.rows, topic.value_bytes).persist(), _written_to(topic)
     rows.count()
@@ -189,6 +189,6 @@ def written(stage: Stage, topic: Topic, pace: RoundCounts) -> Iterator[Row]:
         return meter.measure(lambda: side.write(rows, name))
 
     sides = (stage.apache, stage.ours)
-    contest = Contest(stage.spark, pace, sides, rivals=(stage.kafka, stage.lingering))
-    yield from contest.rows(Case(f"write {topic.told}", measure, told_by_row(topic.rows)))
+    contest = Contest(stage.spark, counts, sides, rivals=(stage.kafka, stage.lingering))
+    yield from contest.rows(Case(f"write {topic.reported}", measure, reported_by_row(topic.rows)))
     rows.unpersist()

@@ -116,6 +116,6 @@ def _time_process(command: list[str], directory: Path) -> ProcessTime:
         wall_ms = (perf_counter() - began) * 1000
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode:
-            said = b"" if process.stderr is None else process.stderr.read()
-            raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}: {said.decode()[-500:]}")
+            output = b"" if process.stderr is None else process.stderr.read()
+            raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}: {output.decode()[-500:]}")
     return ProcessTime(wall_ms, (used.ru_utime + used.ru_stime) * 1000)

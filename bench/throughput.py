@@ -10,7 +10,7 @@ from time import monotonic, sleep
 
 from bench.brokers import stored
 from bench.load import Load
-from tests.interop.servers import Line
+from tests.interop.servers import WireConnection
 from tests.interop.wire_client import committed
 
 __all__ = ["BrokerCounts", "Measurement", "Stalled", "measure_throughput"]
@@ -35,17 +35,17 @@ class Stalled(Exception):
 class BrokerCounts:
     """Asks the broker how far things are."""
 
-    def __init__(self, line: Line, topic: str, queues: int, *, group: str = "", start: int = 0) -> None:
-        self._line, self._topic, self._queues = line, topic, queues
+    def __init__(self, connection: WireConnection, topic: str, queues: int, *, group: str = "", start: int = 0) -> None:
+        self._connection, self._topic, self._queues = connection, topic, queues
         self._group, self._start = group, start
 
     def stored(self) -> int:
         """Return how many messages the topic has, from the start on."""
-        return sum(stored(self._line, self._topic, self._queues)) - self._start
+        return sum(stored(self._connection, self._topic, self._queues)) - self._start
 
     def handled(self) -> int:
         """Return how many messages the group has handled, from the start on: it tells with each pull."""
-        offsets = (committed(self._line, self._group, self._topic, queue) for queue in range(self._queues))
+        offsets = (committed(self._connection, self._group, self._topic, queue) for queue in range(self._queues))
         return sum(offsets) - self._start
 
 
@@ -65,7 +65,7 @@ def measure_throughput(
         if done > seen:
             seen, moved_at = done, now
         if not is_running or now > moved_at + _STALLED_S:
-            raise Stalled(f"{done:,} of {timed.stop:,}; the load says: {load.said()[-300:]}")
+            raise Stalled(f"{done:,} of {timed.stop:,}; the load says: {load.output()[-300:]}")
         sleep(_LOOK_S)
     messages, seconds, taken_s = done - first[0], now - first[1], cpu_s - first[2]
     return messages / max(seconds, _LOOK_S), taken_s / max(messages, 1) * 1e6

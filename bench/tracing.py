@@ -146,10 +146,10 @@ def _handled(watched: Sequence[Sequence[Observer]], sizes: _Sizes) -> list[_Pair
     """Give chunks of messages to a worker of a consumer; how they come from a broker would only add its noise."""
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
 
-        async def crew_of(observers: Sequence[Observer]) -> _Worked:
+        async def handler_pool_run(observers: Sequence[Observer]) -> _Worked:
             return _Worked(observers)
 
-        plain, other = (runner.run(crew_of(observers)) for observers in watched)
+        plain, other = (runner.run(handler_pool_run(observers)) for observers in watched)
 
         async def turn(worked: _Worked) -> float:
             took: list[float] = []
@@ -159,12 +159,12 @@ def _handled(watched: Sequence[Sequence[Observer]], sizes: _Sizes) -> list[_Pair
 
         found = _in_turns([lambda: runner.run(turn(plain)), lambda: runner.run(turn(other))], sizes.pairs)
         for worked in (plain, other):
-            runner.run(worked.crew.close(1.0))
+            runner.run(worked.pool.close(1.0))
     return found
 
 
 class _Worked:
-    """A crew with one worker, and the chunk that it is given again and again."""
+    """A handler pool with one worker, and the chunk that it is given again and again."""
 
     def __init__(self, observers: Sequence[Observer]) -> None:
         queue = Queue(_TOPIC, "broker-a", 0)
@@ -172,11 +172,11 @@ class _Worked:
         self._handle = HandleMessages(queue, 1, range(_CHUNK), messages, None)
         self._left = 0
         self._done = asyncio.Event()
-        self.crew = HandlerPool(
+        self.pool = HandlerPool(
             {_TOPIC: Handler(_TOPIC, _nothing)},
             workers=1,
             may_start=lambda *_: True,
-            on_handled=self._told,
+            on_handled=self._reported,
             set_chunk=lambda *_: None,
             observers=Observers("consumer", "billing", observers),
         )
@@ -186,10 +186,10 @@ class _Worked:
         self._left = chunks * _CHUNK
         self._done.clear()
         for _ in range(chunks):
-            self.crew.submit(self._handle)
+            self.pool.submit(self._handle)
         await self._done.wait()
 
-    def _told(self, results: Sequence[Handled]) -> None:
+    def _reported(self, results: Sequence[Handled]) -> None:
         self._left -= sum(len(each.done) for each in results)
         if not self._left:
             self._done.set()

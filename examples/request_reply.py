@@ -11,7 +11,7 @@ consumer = Consumer(sys.argv[1], group="price-list", start_from="first")
 
 @consumer.handles("price-requests")
 def answer(message: ReceivedMessage) -> None:
-    """Answer whoever asks."""
+    """Answer a request."""
     message.reply(PRICES[message.body])
 
 

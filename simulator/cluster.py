@@ -112,7 +112,7 @@ def committed_offset(broker: AnyBroker, group: str, queue: Queue) -> int:
 def open_transactions(broker: AnyBroker) -> int:
     """Count the transactions of a broker that are neither committed nor rolled back."""
     if isinstance(broker, ApacheBrokerProcess):
-        return broker.state.store.halves.open
+        return broker.state.store.half_messages.open
     return 0 if broker.broker is None else len(broker.broker.state.half_messages.open)
 
 

@@ -352,7 +352,7 @@ class CoverageCounter:
     def _member_reported(self, fact: Fact) -> None:
         if not isinstance(fact, MemberReported):
             return
-        if fact.kind == "drain-bound":
+        if fact.kind == "drain-timeout":
             self._count("a handler outlived its drain")
         elif fact.kind == "lost":
             self._count("a member found that it had lost a queue")

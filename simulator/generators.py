@@ -81,9 +81,9 @@ class _ScenarioDraft:
         version = self.draw_one(("4.9", "5.x"))
         is_sync = self.chance(25) if sync_flush is None else sync_flush
         # Only Apache's brokers may have a room in their name: ours have a topic of their name, which allows no @.
-        room = f"{MACHINE_ROOM}@" if not is_ours and self.chance(20) else ""
+        machine_room = f"{MACHINE_ROOM}@" if not is_ours and self.chance(20) else ""
         for number in range(1, self.draw_between(1, max_count) + 1):
-            self._brokers.append(ScenarioBroker(f"{room}b{number}", is_ours, version, is_ours and is_sync))
+            self._brokers.append(ScenarioBroker(f"{machine_room}b{number}", is_ours, version, is_ours and is_sync))
 
     @property
     def broker_names(self) -> list[str]:

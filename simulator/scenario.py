@@ -313,15 +313,15 @@ def find_simulated_strategy(name: str) -> Strategy:
     if name == MachineRoom.name:
         return MachineRoom(frozenset({MACHINE_ROOM}))
     if name == _NEARBY:
-        return MachineRoomNearby(_room_of_member, _room_of_broker)
+        return MachineRoomNearby(_machine_room_of_member, _machine_room_of_broker)
     return find_strategy(name)
 
 
-def _room_of_broker(name: str) -> str:
+def _machine_room_of_broker(name: str) -> str:
     return f"room {int(name[-1]) % 2}"
 
 
-def _room_of_member(client_id: str) -> str:
+def _machine_room_of_member(client_id: str) -> str:
     """Return the room of ``10.0.60.3@m2#0``, by its number."""
     _, _, named = client_id.partition("@m")
     return f"room {int(named.partition('#')[0]) % 2}"

@@ -14,16 +14,16 @@ _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 def _main(path: str, words: list[str]) -> int:
-    line = socket(AF_UNIX)
-    line.connect(path)
+    connection = socket(AF_UNIX)
+    connection.connect(path)
     wish = json.dumps({"words": words, "environment": dict(os.environ)}).encode()
     handles = b"".join(number.to_bytes(4, sys.byteorder) for number in (0, 1, 2, os.open(".", os.O_RDONLY)))
-    line.sendmsg([len(wish).to_bytes(4, "big")], [(SOL_SOCKET, SCM_RIGHTS, handles)])
-    line.sendall(wish)
+    connection.sendmsg([len(wish).to_bytes(4, "big")], [(SOL_SOCKET, SCM_RIGHTS, handles)])
+    connection.sendall(wish)
 
     def pass_on(number: int, _: FrameType | None) -> None:
         try:
-            line.send(bytes([number]))
+            connection.send(bytes([number]))
         except OSError:
             return  # it has just ended
 
@@ -31,7 +31,7 @@ def _main(path: str, words: list[str]) -> int:
         signal.signal(number, pass_on)
     # Whoever reads what it writes, or writes what it reads, sees the end of the other one alone.
     os.closerange(0, 3)
-    code = int.from_bytes(line.recv(4), "big", signed=True)
+    code = int.from_bytes(connection.recv(4), "big", signed=True)
     if code < 0:
         if -code in _PASSED_ON:
             signal.signal(-code, signal.SIG_DFL)

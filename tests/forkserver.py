@@ -70,7 +70,7 @@ def stop() -> None:
 
 
 class _Server:
-    """Forks for whoever asks, until its stdin ends, and says how each child has ended."""
+    """Forks on request until its stdin ends, and reports how each child has ended."""
 
     def __init__(self, path: str) -> None:
         self._listener = socket.socket(socket.AF_UNIX)
@@ -80,7 +80,7 @@ class _Server:
         os.set_blocking(self._pen, False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._pen)
-        self._lines: dict[int, socket.socket] = {}
+        self._connections: dict[int, socket.socket] = {}
         self._ready = selectors.DefaultSelector()
         for source in (0, self._ends, self._listener):
             self._ready.register(source, selectors.EVENT_READ)
@@ -91,7 +91,7 @@ class _Server:
         while True:
             for key, _ in self._ready.select():
                 if key.fileobj == 0:
-                    for child in self._lines:
+                    for child in self._connections:
                         os.kill(child, signal.SIGKILL)
                     os._exit(0)
                 elif key.fileobj == self._ends:
@@ -102,53 +102,53 @@ class _Server:
                     return words
 
     def _fork(self) -> list[str] | None:
-        line, _ = self._listener.accept()
-        wish, handles = _hear(line)
+        connection, _ = self._listener.accept()
+        wish, handles = _receive(connection)
         child = os.fork() if wish else -1
         if not child:
-            self._leave(line)
+            self._leave(connection)
             return _dress(json.loads(wish), handles)
         for handle in handles:
             os.close(handle)
         if wish:
-            self._lines[child] = line
-            self._ready.register(line, selectors.EVENT_READ, child)
+            self._connections[child] = connection
+            self._ready.register(connection, selectors.EVENT_READ, child)
         return None
 
-    def _leave(self, line: socket.socket) -> None:
+    def _leave(self, connection: socket.socket) -> None:
         """Close what is the server's, in a child."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self._ready.close()
-        for each in (self._listener, line, *self._lines.values()):
+        for each in (self._listener, connection, *self._connections.values()):
             each.close()
         os.close(self._ends)
         os.close(self._pen)
 
     def _reap(self) -> None:
         os.read(self._ends, 4096)
-        while self._lines and (over := os.waitpid(-1, os.WNOHANG))[0]:
-            line = self._lines.pop(over[0])
+        while self._connections and (over := os.waitpid(-1, os.WNOHANG))[0]:
+            connection = self._connections.pop(over[0])
             with suppress(KeyError):
-                self._ready.unregister(line)
-            with line, suppress(OSError):  # nobody may listen any more
-                line.sendall(os.waitstatus_to_exitcode(over[1]).to_bytes(4, "big", signed=True))
+                self._ready.unregister(connection)
+            with connection, suppress(OSError):  # nobody may listen any more
+                connection.sendall(os.waitstatus_to_exitcode(over[1]).to_bytes(4, "big", signed=True))
 
-    def _pass_on(self, line: socket.socket, child: int) -> None:
+    def _pass_on(self, connection: socket.socket, child: int) -> None:
         """Pass signals on, a byte each. No more bytes: the process that was started was killed, and so is the child."""
-        heard = line.recv(64)
-        for number in heard or [signal.SIGKILL]:
+        received = connection.recv(64)
+        for number in received or [signal.SIGKILL]:
             os.kill(child, number)
-        if not heard:
-            self._ready.unregister(line)
+        if not received:
+            self._ready.unregister(connection)
 
 
-def _hear(line: socket.socket) -> tuple[bytes, list[int]]:
-    """Return what is to be started, and its streams and directory; nothing if whoever asks is gone."""
-    heard, handles, _, _ = socket.recv_fds(line, 4, 4)
-    size, wish = int.from_bytes(heard, "big"), b""
-    while len(wish) < size and (heard := line.recv(size - len(wish))):
-        wish += heard
+def _receive(connection: socket.socket) -> tuple[bytes, list[int]]:
+    """Return what is to be started, and its streams and directory; nothing if the client is gone."""
+    received, handles, _, _ = socket.recv_fds(connection, 4, 4)
+    size, wish = int.from_bytes(received, "big"), b""
+    while len(wish) < size and (received := connection.recv(size - len(wish))):
+        wish += received
     return wish if len(wish) == size else b"", handles
 
 

@@ -56,7 +56,7 @@ class Leftovers:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Look, once all tests and fixtures are over; give what is ending its time."""
         end_s = time.monotonic() + _GRACE_S
-        while (found := [*self._look()]) and time.monotonic() < end_s:
+        while (found := [*self._collect()]) and time.monotonic() < end_s:
             time.sleep(0.05)
         if self._worker_output is not None:
             self._worker_output["leftovers"] = [f"{os.environ['PYTEST_XDIST_WORKER']}: {each}" for each in found]
@@ -74,7 +74,7 @@ class Leftovers:
             for each in self._found:
                 terminalreporter.write_line(each)
 
-    def _look(self) -> Iterator[str]:
+    def _collect(self) -> Iterator[str]:
         for thread in threading.enumerate():
             if thread not in self._threads and thread.native_id not in self._native_threads:
                 yield f"thread {thread.name}"

@@ -14,10 +14,10 @@ def started_threads() -> Iterator[list[threading.Thread]]:
     started: list[threading.Thread] = []
     us, start = threading.current_thread(), threading.Thread.start
 
-    def note(thread: threading.Thread) -> None:
+    def record(thread: threading.Thread) -> None:
         if threading.current_thread() in (us, *started):
             started.append(thread)
         start(thread)
 
-    with mock.patch.object(threading.Thread, "start", note):
+    with mock.patch.object(threading.Thread, "start", record):
         yield started

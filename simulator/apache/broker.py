@@ -337,7 +337,7 @@ class ApacheBrokerProcess(Process):
         self.call_later(SCAN_MS, self._scan_connections)
 
     def _check_held_pulls(self) -> None:
-        for pull in self.state.held_pulls.take_expired(self.clock.wall_ms()):
+        for pull in self.state.held_pulls.pop_expired(self.clock.wall_ms()):
             self.state.pools.submit(partial(self.serve_held_pull, pull.connection, pull.request))
         self.call_later(HELD_PULL_CHECK_MS, self._check_held_pulls)
 

@@ -243,7 +243,7 @@ class JavaProcessQueue:
         # A message that is tried again keeps its place: messages are only ever added at the end.
         return next(iter(self._messages)) if self._messages else self._highest + 1
 
-    def take_message(self) -> StoredMessage | None:
+    def pop_message(self) -> StoredMessage | None:
         """Take the next message in order; it stays taken until `commit` or `return_taken`."""
         if not self._messages:
             return None

@@ -227,7 +227,7 @@ class JavaOrderlyPool(JavaHandlerPool):
             self._release_queue(process_queue)
             self.state.process.call_later(_LOCK_SOON_MS, partial(self._lock_before_handling, process_queue))
         else:
-            taken = process_queue.take_message()
+            taken = process_queue.pop_message()
             if taken is None:
                 self._release_queue(process_queue)
             else:

@@ -411,7 +411,7 @@ def _store(
         reconsume_times=header.reconsume_times or 0,
     )
     if is_half:
-        state.store.halves.add(entry, now_ms)
+        state.store.half_messages.add(entry, now_ms)
     return entry
 
 
@@ -658,7 +658,7 @@ def _end_transaction(
         return state.answer(request, ResponseCode.SYSTEM_ERROR, remark=remark)
     if header.commit_or_rollback == TransactionFlag.COMMITTED:
         state.message_stored(_commit_half(state, record, properties, now_ms), now_ms)
-    state.store.halves.end(entry.offset)
+    state.store.half_messages.end(entry.offset)
     return state.answer(request)
 
 
@@ -681,21 +681,21 @@ def _commit_half(
 
 def check_transactions(state: ApacheBrokerState, now_ms: int) -> None:
     """Check every half that has been open for long enough."""
-    for half in state.store.halves.due(now_ms):
+    for half in state.store.half_messages.due(now_ms):
         entry = state.log.at(half.position)
         if entry is not None:
             _check_half(state, half, entry.record(), now_ms)
 
 
 def _check_half(state: ApacheBrokerState, half: ApacheHalf, record: MessageRecord, now_ms: int) -> None:
-    state.store.halves.end(half.offset)
+    state.store.half_messages.end(half.offset)
     properties = decode_properties(record.properties)
     if half.checks >= MAX_CHECKS:
         state.log.copy(record, (UNRESOLVED_TRANSACTIONS_TOPIC, 0), record.properties, now_ms)
         return
     properties[CHECK_TIMES] = str(half.checks + 1)
     renewed = state.log.copy(record, HALF_PLACE, encode_properties(properties), now_ms)
-    state.store.halves.add(renewed, now_ms, half.checks + 1)
+    state.store.half_messages.add(renewed, now_ms, half.checks + 1)
     producers = state.producers.get(properties.get(PRODUCER_GROUP, ""), {})
     connections = [state.connections[number] for number in producers if number in state.connections]
     if not connections:

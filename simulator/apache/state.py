@@ -17,7 +17,7 @@ from msgspec import Struct
 from simulator.apache.release import ApacheRelease
 from simulator.apache.store import (
     ApacheDelays,
-    ApacheHalves,
+    ApacheHalfMessages,
     ApacheLog,
     ApacheLogEntry,
     ApacheOffsets,
@@ -270,12 +270,12 @@ class _ApacheHeldPulls:
         """Hold a pull."""
         self._pulls.setdefault(place, []).append(pull)
 
-    def take_matching(self, entry: ApacheLogEntry) -> list[ApacheHeldPull]:
+    def pop_matching(self, entry: ApacheLogEntry) -> list[ApacheHeldPull]:
         """Remove and return the pulls that a stored message ends."""
         pulls = self._pulls.get(entry.place)
         return self._remove(entry.place, [pull for pull in pulls if pull.matches(entry)]) if pulls else []
 
-    def take_expired(self, now_ms: int) -> list[ApacheHeldPull]:
+    def pop_expired(self, now_ms: int) -> list[ApacheHeldPull]:
         """Remove and return the pulls whose time is over."""
         removed = []
         for place, pulls in list(self._pulls.items()):
@@ -382,7 +382,7 @@ class ApacheStore:
         self.log, self.topics = log, topics
         self.groups: set[str] = set()
         self.delays = ApacheDelays()
-        self.halves = ApacheHalves()
+        self.half_messages = ApacheHalfMessages()
         self.offsets_file: dict[tuple[str, Queue], int] = {}
 
 
@@ -464,7 +464,7 @@ class ApacheBrokerState:
         """Serve the pulls that wait for a stored message, or schedule its delivery."""
         if self.store.delays.schedule(entry, now_ms):
             self.host.changed()
-        for pull in self.held_pulls.take_matching(entry):
+        for pull in self.held_pulls.pop_matching(entry):
             self.pools.submit(partial(self.host.serve_held_pull, pull.connection, pull.request))
 
     def next_sequence(self) -> int:

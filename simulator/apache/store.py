@@ -28,7 +28,7 @@ __all__ = [
     "MAX_CHECKS",
     "ApacheDelays",
     "ApacheHalf",
-    "ApacheHalves",
+    "ApacheHalfMessages",
     "ApacheLog",
     "ApacheLogEntry",
     "ApacheOffsets",
@@ -312,7 +312,7 @@ class ApacheHalf(Struct, frozen=True, gc=False):
     checks: int = 0
 
 
-class ApacheHalves:
+class ApacheHalfMessages:
     """The open half messages, by offset. They lie in a topic of their own.
 
     A commit copies the named half to its real queue, so a second commit stores a second copy. Each round of checks

@@ -37,10 +37,10 @@ class GraceKept(Checker):
             if fact.how == "goodbye":
                 self._goodbyes.add((fact.broker, fact.member))
             elif fact.how == "closed":
-                return self._judge(fact, fact.member, fact.broker, "removed", _LISTED_MS)
+                return self._check(fact, fact.member, fact.broker, "removed", _LISTED_MS)
         elif isinstance(fact, LockFreed):
             if fact.how in ("gone", "expired") and not fact.lock_group.endswith(LEASE_SUFFIX):
-                return self._judge(fact, fact.member, fact.broker, f"without {fact.queue}", _LOCKED_MS)
+                return self._check(fact, fact.member, fact.broker, f"without {fact.queue}", _LOCKED_MS)
         else:
             self._tracker.observe(fact)
             if isinstance(fact, ConnectionDisturbed):
@@ -54,7 +54,7 @@ class GraceKept(Checker):
         before_ms = self._lost.get((member, broker), (NEVER_MS, NEVER_MS))[0]
         self._lost[member, broker] = (at_ms, before_ms)
 
-    def _judge(self, fact: Fact, member: str, broker: str, what: str, grace_ms: int) -> Iterable[CheckerFinding]:
+    def _check(self, fact: Fact, member: str, broker: str, what: str, grace_ms: int) -> Iterable[CheckerFinding]:
         started = self._tracker.members.get(member)
         if (
             started is None

@@ -43,7 +43,7 @@ class HealthyStayRead(Checker):
     def observe(self, fact: Fact) -> Iterable[CheckerFinding]:
         """Track who stopped, and check every queue that is given up."""
         if isinstance(fact, QueueStateChanged):
-            return self._moved(fact)
+            return self._state_changed(fact)
         self._tracker.observe(fact)
         stopped = self._stopped_member(fact)
         started = None if stopped is None else self._tracker.members.get(stopped)
@@ -62,7 +62,7 @@ class HealthyStayRead(Checker):
             return fact.name
         return None
 
-    def _moved(self, fact: QueueStateChanged) -> Iterable[CheckerFinding]:
+    def _state_changed(self, fact: QueueStateChanged) -> Iterable[CheckerFinding]:
         stopped = self._stopped.get(fact.group)
         if stopped is None or fact.before != "OWNED" or not self._tracker.is_healthy(fact.member):
             return ()

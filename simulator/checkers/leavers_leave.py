@@ -34,15 +34,15 @@ class LeaversLeave(Checker):
         elif isinstance(fact, ProcessGone) and fact.name in self._asked:
             asked = self._asked.pop(fact.name)
             if fact.how == "left":
-                return list(self._judge(fact.name, asked, fact.at_ms))
+                return list(self._check(fact.name, asked, fact.at_ms))
         return ()
 
     def check_end(self, end: HistoryEnd) -> Iterator[CheckerFinding]:
         """Check who has not left."""
         for member, asked in self._asked.items():
-            yield from self._judge(member, asked, end.at_ms)
+            yield from self._check(member, asked, end.at_ms)
 
-    def _judge(self, member: str, asked: Situation, now_ms: int) -> Iterator[CheckerFinding]:
+    def _check(self, member: str, asked: Situation, now_ms: int) -> Iterator[CheckerFinding]:
         took_ms = now_ms - asked.at_ms
         if (
             took_ms <= self.conditions.longest_handler_ms + _SOON_MS

@@ -10,17 +10,15 @@ from simulator.checkers.crash_bounds import CrashBounds
 from simulator.checkers.delayed_never_early import DelayedNeverEarly
 from simulator.checkers.drained_and_settled import DrainedAndSettled
 from simulator.checkers.fenced_starts import FencedStarts
-from simulator.checkers.few_rounds import FewRounds
-from simulator.checkers.goodbye_last import GoodbyeLast
+from simulator.checkers.few_rebalances import FewRebalances
 from simulator.checkers.grace_kept import GraceKept
-from simulator.checkers.halves_invisible import HalvesInvisible
+from simulator.checkers.half_messages_invisible import HalfMessagesInvisible
 from simulator.checkers.handled_below_commit import HandledBelowCommit
 from simulator.checkers.healthy_stay_read import HealthyStayRead
-from simulator.checkers.holders_asked import HoldersAsked
 from simulator.checkers.holders_first import HoldersFirst
 from simulator.checkers.leases_kept import LeasesKept
-from simulator.checkers.least_moves import LeastMoves
 from simulator.checkers.leavers_leave import LeaversLeave
+from simulator.checkers.minimum_moves import MinimumMoves
 from simulator.checkers.newcomers_plan import NewcomersPlan
 from simulator.checkers.no_orphan_locks import NoOrphanLocks
 from simulator.checkers.nobody_overlooked import NobodyOverlooked
@@ -29,12 +27,14 @@ from simulator.checkers.one_message_per_offset import OneMessagePerOffset
 from simulator.checkers.one_owner import OneOwner
 from simulator.checkers.only_owners_start import OnlyOwnersStart
 from simulator.checkers.order_per_key import OrderPerKey
+from simulator.checkers.owners_probed import OwnersProbed
 from simulator.checkers.progress import ProgressIsMade
 from simulator.checkers.retries_do_not_multiply import RetriesDoNotMultiply
 from simulator.checkers.sends_find_a_way import SendsFindAWay
 from simulator.checkers.settled_as_planned import SettledAsPlanned
 from simulator.checkers.settles_in_time import SettlesInTime
 from simulator.checkers.starts_once import StartsOnce
+from simulator.checkers.unregister_last import UnregisterLast
 from simulator.checkers.waits_are_short import WaitsAreShort
 from simulator.facts import Fact
 
@@ -44,7 +44,7 @@ ALL_CHECKERS: tuple[type[Checker], ...] = (
     AckedNotLost,
     OneMessagePerOffset,
     NothingUnexpected,
-    HalvesInvisible,
+    HalfMessagesInvisible,
     DelayedNeverEarly,
     OrderPerKey,
     RetriesDoNotMultiply,
@@ -57,13 +57,13 @@ ALL_CHECKERS: tuple[type[Checker], ...] = (
     FencedStarts,
     LeasesKept,
     GraceKept,
-    HoldersAsked,
+    OwnersProbed,
     HoldersFirst,
     NoOrphanLocks,
-    GoodbyeLast,
+    UnregisterLast,
     NobodyOverlooked,
-    LeastMoves,
-    FewRounds,
+    MinimumMoves,
+    FewRebalances,
     NewcomersPlan,
     CrashBounds,
     HealthyStayRead,

@@ -63,7 +63,7 @@ class SettlesInTime(Checker):
 
     def observe(self, fact: Fact) -> Iterable[CheckerFinding]:
         """Track changes and what follows."""
-        found = list(self._judge(fact.at_ms))
+        found = list(self._check(fact.at_ms))
         if isinstance(fact, QueueStateChanged):
             self._queue_states.observe(fact)
             return found
@@ -81,7 +81,7 @@ class SettlesInTime(Checker):
 
     def check_end(self, end: HistoryEnd) -> Iterator[CheckerFinding]:
         """Judge the last change."""
-        yield from self._judge(end.at_ms)
+        yield from self._check(end.at_ms)
 
     def _begin(self, fact: Fact) -> _Change | None:
         if isinstance(fact, ProcessStarted) and fact.member in self._tracker.members:
@@ -93,7 +93,7 @@ class SettlesInTime(Checker):
         else:
             return None
         group = self._tracker.members[who].group
-        if how not in _BOUNDS_MS or self.conditions.lost_notifications or not self._is_judged(group, how, who):
+        if how not in _BOUNDS_MS or self.conditions.lost_notifications or not self._is_checked(group, how, who):
             return None
         return _Change(how, who, group, fact, fact.at_ms + self._bound_ms(how))
 
@@ -103,7 +103,7 @@ class SettlesInTime(Checker):
             bound_ms = _APACHE_MISSED_MS if how in _MISSED else bound_ms + _APACHE_MS
         return bound_ms + self.conditions.longest_handler_ms
 
-    def _is_judged(self, group: str, how: str, who: str) -> bool:
+    def _is_checked(self, group: str, how: str, who: str) -> bool:
         mode = self._tracker.mode(group)
         if mode == "broadcast" or (mode == "orderly" and how not in ("joined", "left")):
             return False
@@ -111,7 +111,7 @@ class SettlesInTime(Checker):
         others = [self._tracker.is_healthy(member) for member in alive if member != who]
         return self._tracker.is_steelyard_only(group) and all(others) and any(map(self._tracker.is_healthy, alive))
 
-    def _judge(self, now_ms: int) -> Iterator[CheckerFinding]:
+    def _check(self, now_ms: int) -> Iterator[CheckerFinding]:
         change = self._change
         if change is None or now_ms <= change.until_ms:
             return

@@ -56,7 +56,7 @@ TRACKED_FACTS: tuple[type[Fact], ...] = (
 """The facts that `FaultTracker` observes."""
 
 _SERVERS = ("broker", "nameserver")
-_ABANDONING_REPORTS = frozenset({"drain-bound", "stranger"})
+_ABANDONING_REPORTS = frozenset({"drain-timeout", "late-result"})
 """Reports of a member that gives up a queue whose handlers still run."""
 
 _FAULT_SITUATIONS = frozenset({"a clock jumped forward", "a clock jumped back", "a disk fails", "a disk is full"})

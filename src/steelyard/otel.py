@@ -98,7 +98,7 @@ class OpenTelemetry(Observer):
 
     def received(self, client: Observed, messages: Sequence[ReceivedMessage]) -> None:
         """Make a span for a poll of a pull consumer; messages for a handler have one when they are handled."""
-        if client.kind != "puller":
+        if client.kind != "pull_consumer":
             return
         by_topic: dict[str, list[ReceivedMessage]] = {}
         for message in messages:
@@ -128,7 +128,7 @@ class OpenTelemetry(Observer):
             yield trace.INVALID_SPAN
             return
         span, inside = self._start_process_span(
-            Observed("puller", group or ""), [message], get_current(), is_batch=False
+            Observed("pull_consumer", group or ""), [message], get_current(), is_batch=False
         )
         token = attach(inside)
         try:

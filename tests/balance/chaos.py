@@ -79,7 +79,7 @@ class Chaos:
         self.member = self.stage.member
         self.mode, self.ours = mode, ours
         self.choices = choices
-        self.unanswered: list[Action] = []
+        self.pending: list[Action] = []
         self.open: set[str] = set()
         self.beats: dict[str, list[int]] = {}
         self.proven_ms: dict[str, int] = {}
@@ -107,17 +107,17 @@ class Chaos:
             *(self.answer,) * 10,
             *(self.finish_handler,) * 4,
             *(self.pass_time,) * 2,
-            self.turn_line,
+            self.toggle_connection,
             self.change_plan,
             self.meddle,
         )
         for broker in BROKERS:
-            self.open_line(broker)
+            self.open_connection(broker)
         self.change_plan()
         for choice in self.choices:
             steps[choice % len(steps)]()
 
-    def tell(self, event: Event) -> None:
+    def process(self, event: Event) -> None:
         """Process an event and check what follows."""
         for action in self.member.step(event, self.stage.now_ms):
             self.stage.actions.append(action)
@@ -133,46 +133,46 @@ class Chaos:
             if is_paused or due_ms > end_ms:
                 break
             self.stage.now_ms = max(self.stage.now_ms, due_ms)
-            self.tell(Tick())
+            self.process(Tick())
         else:
             raise AssertionError("ticks without end")
         self.stage.now_ms = end_ms
-        self.tell(Tick())
+        self.process(Tick())
 
-    def turn_line(self) -> None:
+    def toggle_connection(self) -> None:
         """Lose a connection, or open one."""
         broker = BROKERS[self.choose(2)]
         if broker in self.open:
             self.open.discard(broker)
             self.beats[broker] = []
-            lost = [action for action in self.unanswered if _broker(action) == broker]
-            self.unanswered = [action for action in self.unanswered if _broker(action) != broker]
+            lost = [action for action in self.pending if _broker(action) == broker]
+            self.pending = [action for action in self.pending if _broker(action) != broker]
             for action in lost:
                 # It may have been executed all the same.
                 if isinstance(action, Commit) and self.choose(2):
                     self.store(action)
-            self.tell(ConnectionLost(broker))
+            self.process(ConnectionLost(broker))
         else:
-            self.open_line(broker)
+            self.open_connection(broker)
 
-    def open_line(self, broker: str) -> None:
+    def open_connection(self, broker: str) -> None:
         """Open a connection."""
         self.open.add(broker)
         self.beats[broker] = []
-        self.tell(ConnectionOpened(broker))
+        self.process(ConnectionOpened(broker))
 
     def change_plan(self) -> None:
         """Plan other queues."""
         mask = self.choose(1 << len(QUEUES))
         self.stage.rebalancer.fake_plan = tuple(queue for at, queue in enumerate(QUEUES) if mask >> at & 1)
-        self.tell(Tick())
+        self.process(Tick())
 
     def meddle(self) -> None:
         """Do something rare."""
         queue = QUEUES[self.choose(len(QUEUES))]
         match self.choose(8):
             case 0 | 1:
-                self.tell(HandoverRequested(PEER, (queue,)))
+                self.process(HandoverRequested(PEER, (queue,)))
             case 2:
                 self.stage.rebalancer.foreign = not self.stage.rebalancer.foreign
             case 3:
@@ -182,10 +182,10 @@ class Chaos:
                 self.stored[queue] = self.base[queue] = self.stored.get(queue, BASE) + 3
             case 5 if self.mode is not ConsumeMode.BROADCAST:
                 offset = self.stored[queue] = max(BASE, self.stored.get(queue, BASE) - 2)
-                self.tell(OffsetReset(queue, offset))
+                self.process(OffsetReset(queue, offset))
             case 6 if self.choose(3) == 2:
                 self.is_leaving = True
-                self.tell(LeaveRequested((None, 0, 2_000)[self.choose(3)]))
+                self.process(LeaveRequested((None, 0, 2_000)[self.choose(3)]))
             case _:
                 pass
 
@@ -219,7 +219,7 @@ class Chaos:
         self.failed.update((handle.queue, handle.generation, offset) for offset in failed)
         for offset in skipped:
             self.started.discard((handle.queue, handle.generation, offset, handle.attempt))
-        self.tell(Handled(handle.queue, handle.generation, done, failed, skipped=skipped))
+        self.process(Handled(handle.queue, handle.generation, done, failed, skipped=skipped))
 
     def chunk_rest(self, handle: HandleMessages, part: list[int]) -> bool:
         """Whether these were not begun: they are not the first of their chunk."""
@@ -229,24 +229,24 @@ class Chaos:
 
     def answer(self) -> None:
         """Answer one of the unanswered requests."""
-        if self.unanswered:
-            action = self.unanswered.pop(self.choose(len(self.unanswered)))
+        if self.pending:
+            action = self.pending.pop(self.choose(len(self.pending)))
             event = self.outcome(action, 0 if self.is_kind else max(0, self.choose(12) - 8))
             if isinstance(event, Unlocked | LocksAnswered | UnlockFailed | LockFailed):
-                assert not [a for a in self.unanswered if _locks(a) and _broker(a) == event.broker]
-            self.tell(event)
+                assert not [a for a in self.pending if _locks(a) and _broker(a) == event.broker]
+            self.process(event)
 
     def outcome(self, action: Action, how: int) -> Event:
         """Make up the outcome of a request: 3 is bad, 0 is as good as can be."""
         if isinstance(action, SendHeartbeat | QueryUptime):
-            return self.outcome_of_line(action, how)
+            return self.heartbeat_outcome(action, how)
         if isinstance(action, QueryMemberList | ProbeOwnership):
             return self.outcome_of_question(action, how)
         if isinstance(action, LockQueues | RenewLocks | UnlockQueues):
             return self.outcome_of_lock(action, how)
         return self.outcome_of_queue(action, how)
 
-    def outcome_of_line(self, action: SendHeartbeat | QueryUptime, how: int) -> Event:
+    def heartbeat_outcome(self, action: SendHeartbeat | QueryUptime, how: int) -> Event:
         """Answer a heartbeat, or for how long the broker has been running."""
         broker = action.broker
         if isinstance(action, QueryUptime):
@@ -339,11 +339,11 @@ class Chaos:
             case SendHeartbeat(sent_to):
                 self.beats[sent_to].append(self.stage.now_ms)
             case LockQueues() | RenewLocks() | UnlockQueues():
-                others = [each for each in self.unanswered if _locks(each) and _broker(each) == broker]
+                others = [each for each in self.pending if _locks(each) and _broker(each) == broker]
                 assert not others, f"{action} while {others} is unanswered"
                 assert self.mode is not ConsumeMode.BROADCAST
             case Commit(queue):
-                assert not [each for each in self.unanswered if isinstance(each, Commit) and each.queue == queue]
+                assert not [each for each in self.pending if isinstance(each, Commit) and each.queue == queue]
                 self.check_commit(action)
             case HandleMessages():
                 self.check_handle(action)
@@ -357,7 +357,7 @@ class Chaos:
             case _:
                 pass
         if broker is not None and not isinstance(action, UnregisterMember):
-            self.unanswered.append(action)
+            self.pending.append(action)
 
     def check_commit(self, commit: Commit) -> None:
         """See that everything below what is committed was finished, by us or before us."""
@@ -391,16 +391,16 @@ class Chaos:
         if not self.is_left:
             for broker in BROKERS:
                 if broker not in self.open:
-                    self.open_line(broker)
+                    self.open_connection(broker)
             self.stage.rebalancer.fake_plan = QUEUES
         for _ in range(200):
-            while not self.is_left and (self.handlers or not all(map(_may_wait, self.unanswered))):
+            while not self.is_left and (self.handlers or not all(map(_may_wait, self.pending))):
                 self.answer()
                 self.finish_handler()
             if self.is_left:
                 break
             self.stage.now_ms = max(self.stage.now_ms + 200, min(self.member.due_ms(), self.stage.now_ms + 2_000))
-            self.tell(Tick())
+            self.process(Tick())
         if self.is_leaving:
             assert self.is_left, self.member.states()
         else:

@@ -77,7 +77,7 @@ class PlanningMember:
         """It does not answer what it holds."""
         self.slow_ms = 0
         """How long it takes to answer that."""
-        self.holders_asked = 0
+        self.owners_probed = 0
         self.asked = 0
         """How often it was asked what it holds, answered or not."""
 
@@ -139,7 +139,7 @@ class GroupHarness:
             times=self._times,
         )
         member = self.members[name] = PlanningMember(options)
-        self.tell_now(member, Tick())
+        self.process_now(member, Tick())
         for broker in self.brokers.values():
             if broker.is_up:
                 self.open(member, broker)
@@ -166,19 +166,19 @@ class GroupHarness:
 
     def open(self, member: PlanningMember, broker: Broker) -> None:
         """Connect a member to a broker."""
-        self._tell(member, ConnectionOpened(broker.name))
+        self._process(member, ConnectionOpened(broker.name))
 
     def cut(self, member: PlanningMember, broker: Broker) -> None:
         """Close the connection of a member to a broker; the list is not touched."""
-        self.tell_now(member, ConnectionLost(broker.name))
+        self.process_now(member, ConnectionLost(broker.name))
 
     def notify(self, broker: Broker) -> None:
         """Notify the members that a broker lists of a change."""
         for member in broker.listed.values():
             if member is not None:
-                self._tell(member, MembersChanged(broker.name))
+                self._process(member, MembersChanged(broker.name))
 
-    def tell_now(self, member: PlanningMember, event: Event) -> None:
+    def process_now(self, member: PlanningMember, event: Event) -> None:
         """Let a member process an event now, if it is still there, and carry out its actions."""
         if self.members.get(member.id) is not member:
             return
@@ -198,7 +198,7 @@ class GroupHarness:
                 act()
             elif at_ms <= end_ms:
                 self.now_ms = at_ms
-                self.tell_now(self.members[name], Tick())
+                self.process_now(self.members[name], Tick())
                 assert self.members[name].due_ms > at_ms, "what is due is done"
             else:
                 self.now_ms = end_ms
@@ -255,21 +255,21 @@ class GroupHarness:
         at_ms = self.now_ms + least_ms + self._chance.randint(0, self._slowest_ms)
         heappush(self._coming, (at_ms, self._number, act))
 
-    def _tell(self, member: PlanningMember, event: Event, least_ms: int = 0) -> None:
-        self._later(lambda: self.tell_now(member, event), least_ms)
+    def _process(self, member: PlanningMember, event: Event, least_ms: int = 0) -> None:
+        self._later(lambda: self.process_now(member, event), least_ms)
 
     def _do(self, member: PlanningMember, action: Action) -> None:
         match action:
             case QueryRoute():
-                self._tell(member, RouteReceived(action.topic, self._route(action.topic)))
+                self._process(member, RouteReceived(action.topic, self._route(action.topic)))
             case SendHeartbeat():
                 self._beat(member, self.brokers[action.broker], action)
             case QueryUptime():
-                self._tell(member, UptimeReceived(action.broker, 1_000_000))
+                self._process(member, UptimeReceived(action.broker, 1_000_000))
             case QueryMemberList():
                 self._ask_group(member, self.brokers[action.broker], action)
             case ProbeOwnership():
-                self._ask_holders(member, action)
+                self._probe_owners(member, action)
             case MemberReport():
                 member.reports.append(action)
             case _:
@@ -289,16 +289,16 @@ class GroupHarness:
         if member.id not in broker.listed:
             broker.listed[member.id] = member
             self.notify(broker)
-        self._tell(member, HeartbeatAcknowledged(broker.name, broker.ours, 3_000 if broker.ours else None))
+        self._process(member, HeartbeatAcknowledged(broker.name, broker.ours, 3_000 if broker.ours else None))
 
     def _ask_group(self, member: PlanningMember, broker: Broker, ask: QueryMemberList) -> None:
         assert member.sessions.is_registered(broker.name), "a broker is queried after a heartbeat"
         broker.asked += 1
         if broker.is_silent or not broker.is_up:
-            self._tell(member, MemberListFailed(broker.name, ask.request_id), 3_000)
+            self._process(member, MemberListFailed(broker.name, ask.request_id), 3_000)
         else:
             # The broker answers with what it knows when the request arrives.
-            self._later(lambda: self._tell(member, self._seen(broker, ask.request_id)))
+            self._later(lambda: self._process(member, self._seen(broker, ask.request_id)))
 
     def _seen(self, broker: Broker, ticket: int) -> MemberListReceived:
         ids = [*broker.listed, *sorted(broker.dead_connections)]
@@ -318,21 +318,23 @@ class GroupHarness:
             request_id=ticket,
         )
 
-    def _ask_holders(self, member: PlanningMember, ask: ProbeOwnership) -> None:
-        member.holders_asked += 1
+    def _probe_owners(self, member: PlanningMember, ask: ProbeOwnership) -> None:
+        member.owners_probed += 1
         limit_ms = 10_000 if ask.is_background else 3_000
         peer = self.members.get(ask.member)
         if peer is not None:
             peer.asked += 1
         if peer is None:
-            self._tell(member, OwnershipProbeFailed(ask.broker, ask.member, is_unknown=True, request_id=ask.request_id))
+            self._process(
+                member, OwnershipProbeFailed(ask.broker, ask.member, is_unknown=True, request_id=ask.request_id)
+            )
         elif ask.member in self.brokers[ask.broker].dead_connections:
-            self._tell(
+            self._process(
                 member,
                 OwnershipProbeFailed(ask.broker, ask.member, is_connection_closed=True, request_id=ask.request_id),
             )
         elif peer.is_mute or peer.slow_ms > limit_ms:
-            self._tell(member, OwnershipProbeFailed(ask.broker, ask.member, request_id=ask.request_id), limit_ms)
+            self._process(member, OwnershipProbeFailed(ask.broker, ask.member, request_id=ask.request_id), limit_ms)
         else:
             filters = {topic: wanted.expression for topic, wanted in peer.options.subscriptions.items()}
             seen = OwnershipReported(
@@ -343,7 +345,7 @@ class GroupHarness:
                 unresponsive=peer.rebalancer.peer_claims.unresponsive_owners(),
                 filters=filters,
             )
-            self._tell(member, seen, peer.slow_ms)
+            self._process(member, seen, peer.slow_ms)
 
 
 def _facts(name: str, member: PlanningMember | None) -> MemberFacts:

@@ -44,7 +44,7 @@ def test_owners_that_cannot_be_known_leave_the_java_strategy() -> None:
     assert choose_strategy(circle, AssignmentInput(["c1@sy1"], {}, owners=None, has_foreign=True)).name == "AVG"
 
 
-def test_rooms_that_are_shared_without_remembering_are_shared_topic_by_topic_as_java_does() -> None:
+def test_machine_rooms_that_are_shared_without_remembering_are_shared_topic_by_topic_as_java_does() -> None:
     """All topics at once would give the retries to one member of a room and the topic to the other."""
     names = ["c1@sy1", "c2@sy1"]
     nearby = MachineRoomNearby(lambda _member: "east", lambda _broker: "east")

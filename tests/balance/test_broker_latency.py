@@ -151,8 +151,8 @@ def test_the_least_bad_is_available_if_any_is_else_of_the_better_half(
     if available:
         assert chosen in available
     else:
-        standing = {each.broker: each for each in tracker.snapshot(now_ms)}
-        assert standing[chosen].latency_ms == min(each.latency_ms for each in standing.values())
+        health = {each.broker: each for each in tracker.snapshot(now_ms)}
+        assert health[chosen].latency_ms == min(each.latency_ms for each in health.values())
 
 
 def test_the_state_of_brokers_can_be_read() -> None:

@@ -86,7 +86,7 @@ def test_a_queue_that_is_owned_and_stands_still_is_reported() -> None:
     (finding,) = stalled_queues("billing", samples, owners)
     assert "c1 owns orders@broker-a:0" in finding.message
     assert "at offset 7 for 70 s, with 23 messages behind it" in finding.message
-    assert not stalled_queues("billing", samples, {}), "without an owner it is another hazard"
+    assert not stalled_queues("billing", samples, {}), "without an owner it is another finding"
     assert len(stalled_queues("billing", samples, owners, after_ms=20_000)) == 2
 
 

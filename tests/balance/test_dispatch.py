@@ -44,8 +44,8 @@ def test_a_chunk_is_one_handler() -> None:
 
 def test_the_next_pull_goes_out_before_messages_are_handled() -> None:
     harness = MemberHarness().own(Q)
-    said = harness.pulled(Q, 0, 1)
-    assert [type(action) for action in said] == [PullMessages, HandleMessages, HandleMessages]
+    claimed = harness.pulled(Q, 0, 1)
+    assert [type(action) for action in claimed] == [PullMessages, HandleMessages, HandleMessages]
 
 
 def test_what_was_not_begun_of_a_chunk_is_begun_later() -> None:
@@ -94,7 +94,7 @@ def test_a_handler_that_ends_after_its_message_was_given_back_finds_its_queue_an
     harness.plan()
     assert harness.state() is QueueState.RELEASING
     harness.step(Handled(Q, generation, [0]))
-    assert harness.reports()[-1] == "stranger"
+    assert harness.reports()[-1] == "late-result"
     assert harness.state() is QueueState.RELEASING
 
 
@@ -134,7 +134,7 @@ def test_a_reset_makes_running_handlers_orphans() -> None:
     assert harness.emitted(PullMessages)[-1].offset == 100
     assert harness.emitted(Commit)[-1].offset == 100
     harness.step(Handled(Q, first, [0, 1]))
-    assert harness.reports()[-1] == "stranger"
+    assert harness.reports()[-1] == "late-result"
     assert len(harness.emitted(Commit)) == 1
 
 
@@ -230,7 +230,7 @@ def test_a_message_too_long_in_its_handler_goes_back_and_comes_again() -> None:
     harness.step(SentBack(Q, back.generation, 0))
     assert harness.emitted(Commit)[-1].offset == 1
     harness.handled(Q, 0)
-    assert harness.reports()[-1] == "stranger"
+    assert harness.reports()[-1] == "late-result"
 
 
 # -- in order ---------------------------------------------------------------------------------------------------------

@@ -61,4 +61,4 @@ def test_its_broker_gets_it_with_the_unregister() -> None:
     harness.step(LeaveRequested(10_000))
     harness.handled(Q, 0)
     _give_up(harness)
-    assert [goodbye.duplicates_avoided for goodbye in harness.emitted(UnregisterMember)] == [1]
+    assert [unregistration.duplicates_avoided for unregistration in harness.emitted(UnregisterMember)] == [1]

@@ -8,7 +8,7 @@ from steelyard.model import Subscription
 from tests.balance.member_harness import Q1, MemberHarness, Q
 
 
-def _pace(
+def _flow_control(
     mode: ConsumeMode = ConsumeMode.CONCURRENT,
     *,
     queue_messages: int = 1_000,
@@ -37,33 +37,33 @@ def _window(*offsets: int, body_bytes: int = 0) -> InflightWindow:
 
 
 def test_too_many_messages_hold_a_queue_back() -> None:
-    pace = _pace(queue_messages=3)
-    assert pace.may_pull("t", _window(0, 1, 2))
-    assert not pace.may_pull("t", _window(0, 1, 2, 3))
+    flow = _flow_control(queue_messages=3)
+    assert flow.may_pull("t", _window(0, 1, 2))
+    assert not flow.may_pull("t", _window(0, 1, 2, 3))
 
 
 def test_too_many_bytes_hold_a_queue_back() -> None:
-    pace = _pace(queue_bytes=100)
-    assert pace.may_pull("t", _window(0, body_bytes=100))
-    assert not pace.may_pull("t", _window(0, body_bytes=101))
+    flow = _flow_control(queue_bytes=100)
+    assert flow.may_pull("t", _window(0, body_bytes=100))
+    assert not flow.may_pull("t", _window(0, body_bytes=101))
 
 
 def test_too_wide_a_span_holds_a_queue_back_but_where_order_matters() -> None:
     window = _window(0, 2_001)
-    assert not _pace().may_pull("t", window)
-    assert _pace(ConsumeMode.ORDERLY).may_pull("t", window)
+    assert not _flow_control().may_pull("t", window)
+    assert _flow_control(ConsumeMode.ORDERLY).may_pull("t", window)
 
 
 def test_limits_of_a_topic_are_shared_over_the_queues_owned() -> None:
-    pace = _pace(topic_messages=10, topic_bytes=1_000)
-    pace.set_owned_queues("t", 4)
-    assert pace.may_pull("t", _window(0, 1))
-    assert not pace.may_pull("t", _window(0, 1, 2))
-    assert not pace.may_pull("t", _window(0, body_bytes=251))
-    pace.set_owned_queues("t", 1)
-    assert pace.may_pull("t", _window(0, 1, 2))
-    pace.set_owned_queues("t", 100)
-    assert pace.may_pull("t", _window(0))
+    flow = _flow_control(topic_messages=10, topic_bytes=1_000)
+    flow.set_owned_queues("t", 4)
+    assert flow.may_pull("t", _window(0, 1))
+    assert not flow.may_pull("t", _window(0, 1, 2))
+    assert not flow.may_pull("t", _window(0, body_bytes=251))
+    flow.set_owned_queues("t", 1)
+    assert flow.may_pull("t", _window(0, 1, 2))
+    flow.set_owned_queues("t", 100)
+    assert flow.may_pull("t", _window(0))
 
 
 def test_a_queue_that_was_held_back_pulls_once_something_is_finished() -> None:

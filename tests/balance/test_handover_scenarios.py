@@ -258,7 +258,7 @@ def test_a_leaver_whose_broker_does_not_answer_leaves_all_the_same(drain_ms: int
     assert kinds(harness.actions)[-2:] == ["UnregisterMember", "MemberLeft"]
 
 
-def test_an_answer_of_an_earlier_life_is_not_believed() -> None:
+def test_a_response_for_an_earlier_assignment_is_ignored() -> None:
     """Where to start is asked anew: what was stored may have changed hands in between."""
     harness = MemberHarness(ours=True).own(Q)
     harness.pulled(Q, 0)

@@ -114,7 +114,7 @@ def test_a_switch_that_is_thrown_later_works(bug: bool, monkeypatch: pytest.Monk
 
 # F7: asynchronous and one-way sends noted a quick success before any answer, which ended an exclusion.
 @both
-def test_an_attempt_is_noted_when_it_is_finished_and_not_before(bug: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_attempt_is_logged_when_it_is_finished_and_not_before(bug: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     begin = SendAttempts.begin
 
     def too_early(self: SendAttempts, now_ms: int) -> SendAttempt:
@@ -154,10 +154,10 @@ def test_a_callers_fault_does_not_make_a_broker_avoided(bug: bool, monkeypatch: 
 # F9: a retried asynchronous send kept the number of its first queue, and did not check error responses.
 @both
 def test_a_retry_goes_to_a_queue_that_the_other_broker_has(bug: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    pick, first = QueueRotation.next_queue, Queue("orders", "a", 7)
+    choose, first = QueueRotation.next_queue, Queue("orders", "a", 7)
 
     def same_number(self: QueueRotation, now_ms: int = 0, failed: Collection[str] = ()) -> Queue:
-        chosen = pick(self, now_ms, failed)
+        chosen = choose(self, now_ms, failed)
         return Queue(chosen.topic, chosen.broker, first.queue_id) if failed else chosen
 
     if bug:

@@ -14,7 +14,7 @@ _MINUTE_MS = 60_000
 
 
 def finding_messages(member: PlanningMember) -> list[str]:
-    return [report.sentence for report in member.reports if report.kind == "hazard"]
+    return [report.sentence for report in member.reports if report.kind == "warning"]
 
 
 # -- the group ---------------------------------------------------------------------------------------------------------
@@ -109,7 +109,7 @@ def test_an_entry_that_matches_no_member_is_reported_once_its_member_had_time_to
 
 
 @pytest.mark.parametrize("ours", [True, False], ids=["ours", "apache"])
-def test_a_member_for_whom_there_is_no_queue_says_so(*, ours: bool) -> None:
+def test_a_member_for_whom_there_is_no_queue_reports_it(*, ours: bool) -> None:
     cluster = GroupHarness({"a": {"t": 2, RETRY: 1}}, ours=ours)
     members = [cluster.join(name, "t") for name in NAMES[:3]]
     cluster.run(1_000)
@@ -155,7 +155,7 @@ def pass_time(harness: MemberHarness, time_ms: int, *queues: Queue) -> None:
 
 
 def stalls(harness: MemberHarness) -> list[str]:
-    return [report.sentence for report in harness.emitted(MemberReport) if report.kind == "hazard"]
+    return [report.sentence for report in harness.emitted(MemberReport) if report.kind == "warning"]
 
 
 @pytest.mark.parametrize("mode", [ConsumeMode.CONCURRENT, ConsumeMode.ORDERLY])

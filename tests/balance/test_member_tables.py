@@ -35,7 +35,7 @@ def test_topics_reach_their_member(key: str) -> None:
 
 
 @pytest.mark.parametrize(("mine", "javas"), [("till-1", "blue"), (OURS, JAVA)], ids=["name", "id"])
-def test_rooms_reach_their_members(mine: str, javas: str) -> None:
+def test_machine_rooms_reach_their_members(mine: str, javas: str) -> None:
     east, west = Queue("t", "east@a", 0), Queue("t", "west@b", 0)
     strategy = find_strategy("machine-room-nearby", {"member_rooms": {mine: "east", javas: "west"}})
     assert plan(strategy, "billing", [east, west], [OURS, JAVA]) == {OURS: [east], JAVA: [west]}

@@ -11,7 +11,7 @@ _PEERS = {_PEER: _BROKER}
 _HELD = frozenset({Queue("orders", _BROKER, 0)})
 
 
-def _asked(owners: PeerClaims, ticket: int, now_ms: int) -> list[ProbeOwnership]:
+def _probed(owners: PeerClaims, ticket: int, now_ms: int) -> list[ProbeOwnership]:
     actions = owners.start(_PEERS, (_ME, _PEER), ticket, now_ms)
     return [action for action in actions if isinstance(action, ProbeOwnership)]
 
@@ -19,20 +19,20 @@ def _asked(owners: PeerClaims, ticket: int, now_ms: int) -> list[ProbeOwnership]
 def _silent() -> PeerClaims:
     """Make a peer that reported, missed two questions, and missed one in the background."""
     owners = PeerClaims(_SELDOM_MS)
-    _asked(owners, 0, 0)
+    _probed(owners, 0, 0)
     owners.reported(OwnershipReported(_BROKER, _PEER, _HELD, request_id=0), 0, 3_000)
     for ticket in (2, 4):
-        assert not _asked(owners, ticket, ticket * 1_000)[0].is_background
+        assert not _probed(owners, ticket, ticket * 1_000)[0].is_background
         owners.probe_failed(OwnershipProbeFailed(_BROKER, _PEER, request_id=ticket), ticket * 1_000)
-    assert _asked(owners, 6, 6_000)[0].is_background
+    assert _probed(owners, 6, 6_000)[0].is_background
     return owners
 
 
 def test_who_does_not_answer_is_asked_again_only_after_a_while() -> None:
     owners = _silent()
     owners.probe_failed(OwnershipProbeFailed(_BROKER, _PEER, request_id=6), 16_000)
-    assert not _asked(owners, 8, 25_999)
-    assert _asked(owners, 10, 26_000)[0].is_background
+    assert not _probed(owners, 8, 25_999)
+    assert _probed(owners, 10, 26_000)[0].is_background
 
 
 def test_who_does_not_answer_and_asks_us_something_is_asked_at_once() -> None:
@@ -40,7 +40,7 @@ def test_who_does_not_answer_and_asks_us_something_is_asked_at_once() -> None:
     assert not owners.is_responsive_again(_PEER, 7_000), "its answer is still awaited"
     owners.probe_failed(OwnershipProbeFailed(_BROKER, _PEER, request_id=6), 16_000)
     assert owners.is_responsive_again(_PEER, 17_000)
-    assert _asked(owners, 8, 17_000)[0].is_background
+    assert _probed(owners, 8, 17_000)[0].is_background
     _, is_news = owners.reported(OwnershipReported(_BROKER, _PEER, _HELD, request_id=8), 17_001, 3_000)
     assert is_news
     assert not owners.is_responsive_again(_PEER, 17_002), "it answers"
@@ -48,7 +48,7 @@ def test_who_does_not_answer_and_asks_us_something_is_asked_at_once() -> None:
 
 def test_who_answers_is_not_asked_for_each_of_its_questions() -> None:
     owners = PeerClaims(_SELDOM_MS)
-    _asked(owners, 0, 0)
+    _probed(owners, 0, 0)
     owners.reported(OwnershipReported(_BROKER, _PEER, _HELD, request_id=0), 0, 3_000)
     assert not owners.is_responsive_again(_PEER, 1)
     assert not owners.is_responsive_again("stranger@sy1", 1)

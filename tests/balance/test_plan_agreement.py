@@ -161,5 +161,5 @@ def test_a_strategy_that_raises_changes_nothing_and_is_reported_once() -> None:
     is_broken = True
     cluster.run(50_000)
     assert member.plan == plan
-    assert [report.kind for report in member.reports] == ["hazard"]
+    assert [report.kind for report in member.reports] == ["warning"]
     assert "out of order" in member.reports[0].sentence

@@ -95,6 +95,6 @@ def test_what_an_orphan_sends_back_is_no_news() -> None:
     generation = harness.generation(Q)
     harness.step(OffsetReset(Q, 7))
     harness.step(Handled(Q, generation, (), skipped=[1]))
-    assert "stranger" not in harness.reports()
+    assert "late-result" not in harness.reports()
     harness.step(Handled(Q, generation, [0]))
-    assert "stranger" in harness.reports()
+    assert "late-result" in harness.reports()

@@ -186,7 +186,7 @@ def test_towards_foreign_members_a_drain_is_short() -> None:
     harness.rebalancer.foreign = True
     harness.plan()
     harness.wait(1_000)
-    assert harness.reports()[-1] == "drain-bound"
+    assert harness.reports()[-1] == "drain-timeout"
     assert harness.state() is QueueState.COMMITTING
 
 
@@ -279,8 +279,8 @@ def test_claimed_queues_are_those_held_given_up_and_being_acquired() -> None:
     harness.plan(Q1)
     assert harness.member.claimed_queues(harness.now_ms).acquiring == ()
     harness.grant(Q1)
-    holdings = harness.member.claimed_queues(harness.now_ms)
-    assert (holdings.held, holdings.draining, holdings.acquiring) == ((Q,), (Q,), (Q1,))
+    claimed = harness.member.claimed_queues(harness.now_ms)
+    assert (claimed.held, claimed.draining, claimed.acquiring) == ((Q,), (Q,), (Q1,))
     assert harness.member.assignment() == ()
     assert harness.rebalancer.is_unsettled
 
@@ -333,7 +333,7 @@ def test_the_time_to_leave_counts_from_the_wish_also_for_what_was_doubted_then()
     harness.wait(1_999)
     assert harness.state() is QueueState.DRAINING
     harness.wait(1)
-    assert harness.reports()[-1] == "drain-bound"
+    assert harness.reports()[-1] == "drain-timeout"
     harness.unlocked(Q)
     assert harness.member.has_left
 
@@ -345,11 +345,11 @@ def test_to_be_asked_to_leave_again_can_only_make_it_sooner() -> None:
     harness.step(LeaveRequested(60_000))
     harness.step(LeaveRequested(1_000))
     harness.wait(1_000)
-    assert harness.reports()[-1] == "drain-bound"
+    assert harness.reports()[-1] == "drain-timeout"
     assert harness.state() is QueueState.RELEASING
 
 
-def test_a_grant_for_a_queue_of_an_earlier_life_is_given_back() -> None:
+def test_a_grant_for_a_queue_of_an_earlier_assignment_is_given_back() -> None:
     harness = MemberHarness().own(Q)
     harness.pulled(Q, 0)
     harness.disconnect()

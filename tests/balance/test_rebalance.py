@@ -200,10 +200,10 @@ def test_a_second_broker_that_grows_is_not_overlooked_while_the_first_is_queried
 def test_without_leases_each_peer_is_asked_once_a_rebalance_what_it_holds() -> None:
     cluster = GroupHarness({"a": {"t": 9}}, ours=False)
     first, *_ = settled(cluster)
-    asked, rounds = first.holders_asked, first.rebalancer.timer.count
+    asked, rounds = first.owners_probed, first.rebalancer.timer.count
     first.rebalancer.request_rebalance(cluster.now_ms)
     cluster.run(1_000)
-    assert (first.rebalancer.timer.count - rounds, first.holders_asked - asked) == (1, 2)
+    assert (first.rebalancer.timer.count - rounds, first.owners_probed - asked) == (1, 2)
 
 
 def test_a_peer_with_a_dead_connection_at_one_broker_is_asked_through_another() -> None:
@@ -242,7 +242,7 @@ def test_a_peer_that_does_not_answer_keeps_what_it_has_and_so_do_the_others() ->
     first.rebalancer.request_rebalance(cluster.now_ms)
     cluster.run(250)
     assert first.rebalancer.timer.count == rounds + 1
-    cluster.tell_now(first, MembersChanged("a"))
+    cluster.process_now(first, MembersChanged("a"))
     cluster.run(250)
     assert first.rebalancer.timer.count == rounds + 2, "it is not waited for any more"
     second.is_mute = False
@@ -335,7 +335,7 @@ def test_a_newcomer_that_does_not_answer_but_asks_gets_its_share() -> None:
     for _ in range(40):
         cluster.run(500)
         for member in (first, second):
-            cluster.tell_now(member, HandoverRequested(third.id, tuple(member.held.intersection(third.plan))))
+            cluster.process_now(member, HandoverRequested(third.id, tuple(member.held.intersection(third.plan))))
         cluster.carry_out()
     assert sorted(map(len, (first.held, second.held, third.held))) == [2, 3, 3]
 
@@ -386,7 +386,7 @@ def test_a_handover_request_for_a_queue_of_ours_refreshes_its_route_too() -> Non
     cluster = GroupHarness({"a": {"t": 2}}, ours=False)
     first, second = settled(cluster)[:2]
     cluster.routed["a"] = cluster.brokers["a"].queues = {"t": 6}
-    cluster.tell_now(first, HandoverRequested(second.id, first.plan))
+    cluster.process_now(first, HandoverRequested(second.id, first.plan))
     cluster.run(500)
     assert first.rebalancer.readable_queues() == cluster.readable()
     assert len(second.rebalancer.readable_queues()) == 2
@@ -439,7 +439,7 @@ def test_routes_differ_between_members_and_each_queue_is_planned_once_they_agree
     cluster = GroupHarness({"a": {"t": 6}})
     first, *_ = settled(cluster)
     old = tuple(Queue("t", "a", number) for number in range(4))
-    cluster.tell_now(first, RouteReceived("t", old))
+    cluster.process_now(first, RouteReceived("t", old))
     assert first.rebalancer.readable_queues() == frozenset(old)
     cluster.run(2_000)
     assert cluster.planned() == sorted(cluster.readable()), (

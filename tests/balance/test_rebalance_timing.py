@@ -36,7 +36,7 @@ def test_many_notifications_cost_few_rebalances(gaps: list[int], slowest_ms: int
     cluster.run(4_000)
     rounds, began_ms = member.rebalancer.timer.count, cluster.now_ms
     for gap_ms in gaps:
-        cluster.tell_now(member, MembersChanged("a"))
+        cluster.process_now(member, MembersChanged("a"))
         last_ms = cluster.now_ms
         cluster.run(gap_ms)
     cluster.run(2_000)
@@ -49,10 +49,10 @@ def test_the_first_notification_acts_at_once_and_those_during_a_rebalance_make_o
     member = cluster.join(NAMES[0], "t")
     cluster.run(2_000)
     rounds = member.rebalancer.timer.count
-    cluster.tell_now(member, MembersChanged("a"))
+    cluster.process_now(member, MembersChanged("a"))
     assert member.rebalancer.timer.count == rounds + 1
     for _ in range(10):
-        cluster.tell_now(member, MembersChanged("a"))
+        cluster.process_now(member, MembersChanged("a"))
     assert member.rebalancer.timer.count == rounds + 1
     cluster.run(1_000)
     assert member.rebalancer.timer.count == rounds + 2
@@ -83,10 +83,10 @@ def test_a_handover_request_counts_if_it_is_about_a_queue_of_ours() -> None:
     first, second, _ = settled(cluster)
     cluster.run(300)
     rounds = first.rebalancer.timer.count
-    cluster.tell_now(first, HandoverRequested(second.id))
-    cluster.tell_now(first, HandoverRequested(second.id, second.plan))
+    cluster.process_now(first, HandoverRequested(second.id))
+    cluster.process_now(first, HandoverRequested(second.id, second.plan))
     assert first.rebalancer.timer.count == rounds
-    cluster.tell_now(first, HandoverRequested(second.id, first.plan))
+    cluster.process_now(first, HandoverRequested(second.id, first.plan))
     assert first.rebalancer.timer.count == rounds + 1
 
 
@@ -96,10 +96,10 @@ def test_a_list_that_was_requested_by_a_sweep_counts_too() -> None:
     cluster.run(300)
     rounds = first.rebalancer.timer.count
     known = (first.id, second.id, third.id)
-    cluster.tell_now(first, MemberListReceived("a", known, request_id=7))
-    cluster.tell_now(first, MemberListFailed("a", request_id=7))
+    cluster.process_now(first, MemberListReceived("a", known, request_id=7))
+    cluster.process_now(first, MemberListFailed("a", request_id=7))
     assert first.rebalancer.timer.count == rounds
-    cluster.tell_now(first, MemberListReceived("a", (*known, "new@sy1"), request_id=9))
+    cluster.process_now(first, MemberListReceived("a", (*known, "new@sy1"), request_id=9))
     assert "new@sy1" in first.rebalancer.listed_members("a", cluster.now_ms)
     assert first.rebalancer.timer.count == rounds + 1
 
@@ -107,9 +107,9 @@ def test_a_list_that_was_requested_by_a_sweep_counts_too() -> None:
 def test_a_list_counts_for_a_taker_though_its_broker_is_in_no_route() -> None:
     cluster = GroupHarness({"a": {"t": 2}, "b": {"t": 2}})
     first, second, _ = settled(cluster)
-    cluster.tell_now(first, RouteReceived("t", tuple(Queue("t", "a", number) for number in range(2))))
+    cluster.process_now(first, RouteReceived("t", tuple(Queue("t", "a", number) for number in range(2))))
     assert second.id in first.rebalancer.listed_members("b", cluster.now_ms)
-    cluster.tell_now(first, MemberListReceived("b", (first.id, "new@sy1"), request_id=11))
+    cluster.process_now(first, MemberListReceived("b", (first.id, "new@sy1"), request_id=11))
     assert "new@sy1" in first.rebalancer.listed_members("b", cluster.now_ms)
     assert "new@sy1" not in first.rebalancer.members()
 
@@ -119,12 +119,12 @@ def test_a_lost_connection_ends_a_rebalance_that_waits_for_it() -> None:
     first, *_ = settled(cluster)
     plan = first.plan
     cluster.brokers["a"].is_silent = True
-    cluster.tell_now(first, MembersChanged("a"))
-    cluster.tell_now(first, ConnectionLost("a"))
+    cluster.process_now(first, MembersChanged("a"))
+    cluster.process_now(first, ConnectionLost("a"))
     cluster.brokers["a"].is_silent = False
     rounds = first.rebalancer.timer.count
     cluster.run(10_000)
     assert (first.rebalancer.timer.count, first.plan) == (rounds, plan), "there is nobody to ask"
-    cluster.tell_now(first, ConnectionOpened("a"))
+    cluster.process_now(first, ConnectionOpened("a"))
     cluster.run(100)
     assert (first.rebalancer.timer.count, first.plan) == (rounds + 1, plan)

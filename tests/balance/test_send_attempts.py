@@ -185,7 +185,7 @@ def test_a_chosen_queue_is_used_as_it_is_and_no_other_broker_is_tried() -> None:
     assert isinstance(again.failed(error_for(17), 200), SendGaveUp), "a caller's fault stays one"
 
 
-def test_every_finished_attempt_is_noted_once_it_is_finished() -> None:
+def test_every_finished_attempt_is_logged_once_it_is_finished() -> None:
     tracker = LatencyTracker()
     send = SendAttempts(rotation(tracker=tracker, a=1, b=1))
     send.begin(1_000)

@@ -119,7 +119,7 @@ def test_config_gives_each_member_its_list_and_the_rest_the_common_one() -> None
     assert shared == {"c1": common, "c2": own, "c3": common}
 
 
-def test_machine_room_leaves_the_queues_of_other_rooms_unassigned() -> None:
+def test_machine_room_leaves_the_queues_of_other_machine_rooms_unassigned() -> None:
     queues = [Queue("t", broker, number) for broker in ("east@a", "west@b") for number in range(3)]
     shared = plan(MachineRoom(frozenset({"west"})), "billing", queues, ["c1", "c2"])
     assert [[str(queue) for queue in mine] for mine in shared.values()] == [
@@ -138,7 +138,7 @@ def test_nearby_keeps_queues_in_their_room_and_shares_those_of_empty_rooms() -> 
 
 
 @pytest.mark.parametrize("room", ["", None])
-def test_a_broker_or_a_member_without_a_room_is_an_error(room: str | None) -> None:
+def test_a_broker_or_a_member_without_a_machine_room_is_an_error(room: str | None) -> None:
     queues = queues_of(2)
     for nearby in (
         MachineRoomNearby(lambda _: room, lambda _: "east"),

@@ -126,13 +126,13 @@ def test_what_a_users_strategy_does_wrong_is_an_error_that_names_it() -> None:
     def ends_everything(*_: object) -> list[Queue]:
         raise SystemExit(3)
 
-    for rule, said in (
+    for rule, message in (
         (fails, "'mine' failed.*IndexError"),
         (invents, "elsewhere@broker-z:7"),
         (gives_up, "not today"),
         (ends_everything, "'mine' failed.*SystemExit"),
     ):
-        with pytest.raises(AllocationError, match=said):
+        with pytest.raises(AllocationError, match=message):
             plan(CustomStrategy("mine", rule), "billing", queues_of(2), ["c1"])
 
 
@@ -148,7 +148,7 @@ def test_a_users_strategy_may_use_up_its_lists_and_name_a_queue_twice() -> None:
 
 
 @pytest.mark.parametrize(
-    ("config", "said"),
+    ("config", "message"),
     [
         ({"rooms": "east"}, "at rooms"),
         ({"virtual_nodes": "ten"}, "at virtual_nodes"),
@@ -160,8 +160,8 @@ def test_a_users_strategy_may_use_up_its_lists_and_name_a_queue_twice() -> None:
         ({"room": ["east"]}, "unknown field `room`"),
     ],
 )
-def test_a_wrong_field_is_named(config: dict[str, object], said: str) -> None:
-    with pytest.raises(ConfigurationError, match=said):
+def test_a_wrong_field_is_named(config: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
         read_strategy_options(config)
 
 

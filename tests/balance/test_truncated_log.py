@@ -195,7 +195,7 @@ def test_a_drain_whose_time_is_over_still_checks_the_log() -> None:
     harness.disconnect()
     back(harness, 10)
     harness.wait(30_000)
-    assert "drain-bound" in harness.reports()
+    assert "drain-timeout" in harness.reports()
     assert harness.state() is QueueState.DRAINING
     answer(harness, PullOutcome.FOUND, 12, m11="m11")
     assert (harness.state(), harness.emitted(Commit)) == (QueueState.RELEASING, [])

@@ -147,7 +147,7 @@ def test_what_is_to_be_skipped_is_passed_at_once(mode: ConsumeMode) -> None:
     ],
     ids=["stop", "skip, and an extra is missing", "dead-letter, and an extra is missing"],
 )
-def test_a_queue_that_stands_still_begins_nothing_and_says_so(
+def test_a_queue_that_stands_still_begins_nothing_and_reports_it(
     mode: ConsumeMode, choice: UnreadablePolicy, bad: UnreadableMessage
 ) -> None:
     harness = MemberHarness(mode=mode, on_unreadable=choice, handlers=1).own(Q)

@@ -29,14 +29,14 @@ def _poke(harness: MemberHarness, member: str | None, *queues: Queue) -> None:
     harness.unlocked(*queues)
 
 
-def _take_from(harness: MemberHarness) -> MemberHarness:
+def _acquire_from(harness: MemberHarness) -> MemberHarness:
     probing(harness, PEER)
     harness.step(OwnershipProbeFailed("b", PEER, request_id=harness.last_request_id(PEER)))
     return harness
 
 
 def test_a_silent_peer_that_cannot_hold_a_queue_is_not_waited_for_and_the_lock_is_kept() -> None:
-    harness = _take_from(_reported_then_silent(Q1))
+    harness = _acquire_from(_reported_then_silent(Q1))
     assert harness.state() is QueueState.STARTING
     assert not unlocks(harness.actions)
     assert [renew.queues for renew in harness.emitted(RenewLocks)] == [(Q,)]
@@ -54,7 +54,7 @@ def test_a_silent_peer_that_cannot_hold_a_queue_is_not_waited_for_and_the_lock_i
 
 
 def test_a_lock_that_was_kept_and_ran_out_loses_its_queue() -> None:
-    harness = _take_from(_reported_then_silent())
+    harness = _acquire_from(_reported_then_silent())
     harness.grant(Q)
     harness.offset(Q)
     harness.wait(20_000)
@@ -77,10 +77,10 @@ def test_a_silent_peer_is_waited_for_if_it_may_hold_the_queue() -> None:
     unlisted.step(MemberListReceived("b", (PEER,), request_id=0))
     never = MemberHarness(ours=False)
     for harness in (held, asked, somebody, many, cut, unlisted, never):
-        assert _take_from(harness).state() is QueueState.ASKING
+        assert _acquire_from(harness).state() is QueueState.ASKING
     other = _reported_then_silent()
     _poke(other, OTHER, Q)
-    assert _take_from(other).state() is QueueState.STARTING
+    assert _acquire_from(other).state() is QueueState.STARTING
 
 
 def test_a_question_that_overtakes_the_report_before_it_is_not_forgotten() -> None:
@@ -90,7 +90,7 @@ def test_a_question_that_overtakes_the_report_before_it_is_not_forgotten() -> No
     _poke(harness, PEER, Q)
     harness.wait(1_000)
     harness.step(OwnershipReported("b", PEER, frozenset(), request_id=0, asked_ms=asked_ms))
-    assert _take_from(harness).state() is QueueState.ASKING
+    assert _acquire_from(harness).state() is QueueState.ASKING
 
 
 def test_a_question_that_overtakes_the_first_report_is_not_forgotten() -> None:
@@ -104,7 +104,7 @@ def test_a_question_that_overtakes_the_first_report_is_not_forgotten() -> None:
             asked_ms += harness.now_ms
             harness.wait(1_000)
             harness.step(OwnershipReported("b", PEER, frozenset(), request_id=0, asked_ms=asked_ms))
-            assert _take_from(harness).state() is state
+            assert _acquire_from(harness).state() is state
 
 
 def test_a_report_that_was_asked_for_before_we_were_listed_proves_nothing() -> None:
@@ -115,7 +115,7 @@ def test_a_report_that_was_asked_for_before_we_were_listed_proves_nothing() -> N
         asked_ms += harness.now_ms
         harness.step(MemberListReceived("b", (ME, PEER), request_id=0))
         harness.step(OwnershipReported("b", PEER, frozenset(), request_id=0, asked_ms=asked_ms))
-        assert _take_from(harness).state() is state
+        assert _acquire_from(harness).state() is state
 
 
 def test_of_two_reports_that_which_was_asked_for_later_counts() -> None:
@@ -124,10 +124,10 @@ def test_of_two_reports_that_which_was_asked_for_later_counts() -> None:
     harness.wait(10)
     harness.step(OwnershipReported("b", PEER, frozenset({Q}), request_id=0, asked_ms=harness.now_ms))
     harness.step(OwnershipReported("b", PEER, frozenset(), request_id=0, asked_ms=asked_ms))
-    assert _take_from(harness).state() is QueueState.ASKING
+    assert _acquire_from(harness).state() is QueueState.ASKING
 
 
-def _take_with_help(harness: MemberHarness, may_hold: dict[str, tuple[Queue, ...]]) -> MemberHarness:
+def _acquire_with_help(harness: MemberHarness, may_hold: dict[str, tuple[Queue, ...]]) -> MemberHarness:
     """Acquire a queue of which a peer knows more than we do."""
     probing(harness, PEER, OTHER)
     tickets = {ask.member: ask.request_id for ask in harness.emitted(ProbeOwnership)}
@@ -137,14 +137,14 @@ def _take_with_help(harness: MemberHarness, may_hold: dict[str, tuple[Queue, ...
 
 
 def test_a_member_without_a_report_of_a_silent_peer_takes_what_others_know_it_cannot_hold() -> None:
-    assert _take_with_help(MemberHarness(ours=False), {}).state() is QueueState.ASKING
-    assert _take_with_help(MemberHarness(ours=False), {PEER: (Q,)}).state() is QueueState.ASKING
-    harness = _take_with_help(MemberHarness(ours=False), {PEER: ()})
+    assert _acquire_with_help(MemberHarness(ours=False), {}).state() is QueueState.ASKING
+    assert _acquire_with_help(MemberHarness(ours=False), {PEER: (Q,)}).state() is QueueState.ASKING
+    harness = _acquire_with_help(MemberHarness(ours=False), {PEER: ()})
     assert harness.state() is QueueState.STARTING
     assert not unlocks(harness.actions), "a lock that is needed is kept"
 
 
-def test_what_others_know_counts_for_as_long_as_the_lock_that_it_was_said_under() -> None:
+def test_peer_claims_count_for_as_long_as_the_lock_that_they_were_made_under() -> None:
     harness = MemberHarness(ours=False)
     probing(harness, PEER, OTHER)
     tickets = {ask.member: ask.request_id for ask in harness.emitted(ProbeOwnership)}
@@ -159,7 +159,7 @@ def test_what_others_know_counts_for_as_long_as_the_lock_that_it_was_said_under(
     harness.disconnect()
     harness.connect()
     harness.wait(400)
-    assert _take_from(harness).state() is QueueState.ASKING
+    assert _acquire_from(harness).state() is QueueState.ASKING
 
 
 def test_an_answer_to_who_lost_the_lock_meanwhile_does_not_count() -> None:
@@ -183,8 +183,8 @@ def test_an_answer_to_who_lost_the_lock_meanwhile_does_not_count() -> None:
 
 def test_a_member_reports_what_others_may_hold_to_one_that_acquires_a_queue() -> None:
     harness = _reported_then_silent(Q)
-    holdings = harness.member.claimed_queues(harness.now_ms, (Q, Q1))
-    assert holdings.may_hold == {PEER: (Q,)}
+    claimed = harness.member.claimed_queues(harness.now_ms, (Q, Q1))
+    assert claimed.may_hold == {PEER: (Q,)}
     harness.disconnect()
     assert harness.member.claimed_queues(harness.now_ms, (Q, Q1)).may_hold == {}
 

@@ -48,7 +48,7 @@ def test_two_commits_on_one_connection_may_swap() -> None:
     assert [commit.offset for commit in harness.emitted(Commit)] == [1, 2]
 
 
-def test_a_commit_of_an_earlier_life_holds_back_the_next_one() -> None:
+def test_a_commit_of_an_earlier_assignment_holds_back_the_next_one() -> None:
     harness = MemberHarness().own(Q)
     harness.pulled(Q, 0, 1)
     harness.handled(Q, 0)
@@ -101,7 +101,7 @@ def test_an_overtaken_window_is_dropped_after_a_lost_connection() -> None:
     assert harness.emitted(PullMessages)[-1].generation > first
     harness.actions.clear()
     harness.step(Handled(Q, first, [0, 1, 2, 3]))
-    assert harness.reports() == ["stranger"]
+    assert harness.reports() == ["late-result"]
     harness.wait(2_000)
     assert not harness.emitted(Commit)
 
@@ -199,7 +199,7 @@ def test_a_drain_that_another_member_overtook_is_lost() -> None:
     assert harness.reports()[-1] == "lost"
 
 
-def test_a_restarted_broker_gives_everything_to_the_first_caller() -> None:
+def test_a_restarted_broker_gives_everything_to_the_first_client() -> None:
     """On a young Apache broker only what we had is locked; the rest waits until all had time to come back."""
     harness = MemberHarness(ours=False).own(Q)
     harness.disconnect()
@@ -242,7 +242,7 @@ def test_a_lock_in_order_is_trusted_for_half_a_minute() -> None:
     assert [renew.queues for renew in harness.emitted(RenewLocks)] == [(Q,)]
 
 
-def test_a_handler_past_the_drain_bound_cannot_commit() -> None:
+def test_a_handler_past_the_drain_timeout_cannot_commit() -> None:
     harness = MemberHarness().own(Q)
     harness.pulled(Q, 0, 1)
     harness.handled(Q, 1)
@@ -250,12 +250,12 @@ def test_a_handler_past_the_drain_bound_cannot_commit() -> None:
     harness.wait(29_900)
     assert harness.state() is QueueState.DRAINING
     harness.wait(200)
-    assert harness.reports()[-1] == "drain-bound"
+    assert harness.reports()[-1] == "drain-timeout"
     assert harness.state() is QueueState.RELEASING
     assert not harness.emitted(Commit)
-    assert [report for report in harness.reports() if report == "stranger"] == []
+    assert [report for report in harness.reports() if report == "late-result"] == []
     harness.handled(Q, 0)
-    assert harness.reports()[-1] == "stranger"
+    assert harness.reports()[-1] == "late-result"
     assert not harness.emitted(Commit)
     assert not harness.emitted(SendBackMessage)
 

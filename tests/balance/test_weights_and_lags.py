@@ -139,10 +139,10 @@ def test_weights_may_be_fractions_and_must_be_numbers_above_zero_somewhere() -> 
 
 
 def _behind(members: int, lag: list[int], owner: list[int]) -> list[int]:
-    sums: Counter[int] = Counter()
+    totals: Counter[int] = Counter()
     for messages, member in zip(lag, owner, strict=True):
-        sums[member] += messages
-    return [sums[member] for member in range(members)]
+        totals[member] += messages
+    return [totals[member] for member in range(members)]
 
 
 @given(groups(topics=3), st.data(), st.integers(0, 6), st.booleans())

@@ -41,7 +41,7 @@ class Promises:
     places: dict[bytes, tuple[int, int]] = field(default_factory=dict)
     """Messages that are stored, and where."""
     late: set[bytes] = field(default_factory=set)
-    halves: dict[bytes, EndTransaction] = field(default_factory=dict)
+    half_messages: dict[bytes, EndTransaction] = field(default_factory=dict)
     """Open transactions, by body."""
     committed: set[bytes] = field(default_factory=set)
     rolled_back: set[bytes] = field(default_factory=set)
@@ -84,7 +84,7 @@ class BrokerFuzz:
         step = random.random()
         if step < 0.45:
             for _ in range(random.choice((1, 1, 1, 2, 5))):
-                self._say_something()
+                self._send_something()
                 if self._strike is not None:
                     self._strike(harness)
             harness.flush()
@@ -98,39 +98,39 @@ class BrokerFuzz:
             self._commit_offset()
         else:
             self._end_of_process()
-        self._hear()
+        self._receive()
         if harness.state.store.read_only_reason is not None and random.random() < 0.3:
             # What the broker says itself: look at the disk, then restart.
             self._reborn(harness.disk.crash())
 
-    def _say_something(self) -> None:
+    def _send_something(self) -> None:
         random, queue_id = self.random, self.random.randrange(_QUEUES)
         kind = random.random()
         self._sent += 1
         body = b"%d %s" % (self._sent, b"x" * random.choice((3, 3, 200, 1_500)))
         text = f"UNIQ_KEY\x01u{self._sent}\x02"
         if kind < 0.5:
-            self._say(message("plain", text, queue_id=queue_id), body, partial(self._plain_stored, body))
+            self._send(message("plain", text, queue_id=queue_id), body, partial(self._plain_stored, body))
         elif kind < 0.7:
             delay = random.choice(("DELAY\x011\x02", "DELAY\x012\x02", "TIMER_DELAY_MS\x01900\x02"))
-            self._say(message("late", text + delay, queue_id=queue_id), body, partial(self._late_stored, body))
+            self._send(message("late", text + delay, queue_id=queue_id), body, partial(self._late_stored, body))
         elif kind < 0.85:
             text += "TRAN_MSG\x01true\x02PGROUP\x01shop\x02"
             half = message("paid", text, queue_id=queue_id, sys_flag=4)
-            self._say(half, body, partial(self._half_stored, body))
-        elif kind < 0.95 and self.book.halves:
-            body = random.choice(sorted(self.book.halves))
+            self._send(half, body, partial(self._half_stored, body))
+        elif kind < 0.95 and self.book.half_messages:
+            body = random.choice(sorted(self.book.half_messages))
             self._end(body, random.choice((_COMMIT, _COMMIT, _ROLL_BACK)))
         else:
-            # Whoever makes or deletes another topic writes to the disk as well.
+            # Making or deleting another topic writes to the disk as well.
             self.harness.send(Code.SEND_MESSAGE_V2, message("short-lived", text), body, flush=False)
             self.harness.send(Code.DELETE_TOPIC_IN_BROKER, {"topic": "short-lived"}, flush=False)
 
-    def _say(self, header: SendMessageV2, body: bytes, then: Callable[[Command], None]) -> None:
+    def _send(self, header: SendMessageV2, body: bytes, then: Callable[[Command], None]) -> None:
         self._waiting[self.harness.send(Code.SEND_MESSAGE_V2, header, body, flush=False)] = then
 
     def _end(self, body: bytes, how: int) -> None:
-        half = self.book.halves[body]
+        half = self.book.half_messages[body]
         end = EndTransaction("shop", half.tran_state_table_offset, half.commit_log_offset, how, "half", False)
         self._waiting[self.harness.send(Code.END_TRANSACTION, end, flush=False)] = partial(self._ended, body, how)
 
@@ -148,7 +148,7 @@ class BrokerFuzz:
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
-    def _hear(self) -> None:
+    def _receive(self) -> None:
         """Take the answers that came, each once."""
         for command in self.harness.sent_to():
             then = self._waiting.pop(command.opaque, None) if command.is_response else None
@@ -173,13 +173,13 @@ class BrokerFuzz:
         if answer.code == 0:
             half = answer.header(SendMessageResponse)
             position = parse_offset_id(half.msg_id)[1]
-            self.book.halves[body] = EndTransaction("shop", half.queue_offset, position, _COMMIT, "half", False)
+            self.book.half_messages[body] = EndTransaction("shop", half.queue_offset, position, _COMMIT, "half", False)
 
     def _ended(self, body: bytes, how: int, answer: Command) -> None:
         if answer.code == 0:
             (self.book.committed if how == _COMMIT else self.book.rolled_back).add(body)
         if answer.code in (0, ResponseCode.ILLEGAL_OPERATION):
-            self.book.halves.pop(body, None)
+            self.book.half_messages.pop(body, None)
 
     # -- ends ---------------------------------------------------------------------------------------------------------
 
@@ -198,7 +198,7 @@ class BrokerFuzz:
             self._reborn(self.harness.disk.lose_power())
 
     def _reborn(self, disk: SimulatedDisk) -> None:
-        """Open what a dead process left; whoever waits for an answer gets none."""
+        """Open what a dead process left; a client that waits for an answer gets none."""
         self.book.deaths += 1
         self._waiting.clear()
         while True:
@@ -223,7 +223,7 @@ class BrokerFuzz:
         if self.harness.state.store.read_only_reason is not None:
             self._reborn(self.harness.disk.crash())
         self._pass_time()
-        for body in sorted(self.book.halves):
+        for body in sorted(self.book.half_messages):
             self._end(body, self.random.choice((_COMMIT, _ROLL_BACK)))
         self.harness.flush()
         self._pass_time()
@@ -237,7 +237,7 @@ class BrokerFuzz:
         for _ in range(_LONGEST_DELAY_MS // 500):
             self.harness.advance(500)
             self.harness.sync()
-            self._hear()
+            self._receive()
 
     def check(self) -> None:
         """Expect that every promise was kept."""

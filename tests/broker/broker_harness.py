@@ -80,7 +80,7 @@ class BrokerHarness:
         opaque = self.send(
             code, fields, body, peer=connection, now_ms=now_ms, header_type=header_type, language=language
         )
-        answer = self.take_response(opaque, connection)
+        answer = self.pop_response(opaque, connection)
         assert answer is not None, f"request {code} was not answered"
         return answer
 
@@ -97,7 +97,7 @@ class BrokerHarness:
         language: str = CLIENT_LANGUAGE,
         flush: bool = True,
     ) -> int:
-        """Send a request whose response comes later or never; return its opaque, for `take_response`."""
+        """Send a request whose response comes later or never; return its opaque, for `pop_response`."""
         if now_ms is not None:
             self.now_ms = now_ms
         connection = peer or self.peer
@@ -111,7 +111,7 @@ class BrokerHarness:
             self.flush()
         return self._opaque
 
-    def take_response(self, opaque: int, peer: Peer | None = None) -> Command | None:
+    def pop_response(self, opaque: int, peer: Peer | None = None) -> Command | None:
         """Remove and return the response to a request, if it has come."""
         connection = peer or self.peer
         for command in self._sent[connection.connection_id]:

@@ -160,7 +160,7 @@ class FakeConsumer:
         )
         return self.request(code, body=encode_body(body), connection=connection)
 
-    def take_notifications(self, *, connection: Peer | None = None) -> int:
+    def pop_notifications(self, *, connection: Peer | None = None) -> int:
         """Remove the notifications of the connection and count them."""
         found = [
             each

@@ -305,7 +305,7 @@ def _heartbeat(storm: Storm) -> bytes:
         instance=random.choice((None, "i", "j" * 200)),
         leaving=random.random() < 0.2,
     )
-    told = ConsumerHeartbeat(
+    reported = ConsumerHeartbeat(
         group=group,
         kind=random.choice(list(ConsumeType)),
         model=random.choice(list(MessageModel)),
@@ -315,7 +315,7 @@ def _heartbeat(storm: Storm) -> bytes:
     return encode_body(
         HeartbeatBody(
             client_id=storm.one_of(names.clients),
-            consumers=(told,),
+            consumers=(reported,),
             producers=(ProducerHeartbeat(group=group), ProducerHeartbeat(group="x" * random.choice((3, 255, 256)))),
             fingerprint=random.choice((None, 0, 5, -5)),
             without_subscriptions=random.random() < 0.3,

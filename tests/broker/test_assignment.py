@@ -71,7 +71,7 @@ def test_a_topic_that_nobody_wants_is_not_looked_up() -> None:
     assert harness.state.wanted_routes == set()
 
 
-def test_an_unknown_strategy_or_group_keeps_and_a_stranger_drops() -> None:
+def test_an_unknown_strategy_or_group_keeps_and_an_unknown_member_drops() -> None:
     harness = BrokerHarness()
     routed(harness)
     assert plan(harness, "c1") is None

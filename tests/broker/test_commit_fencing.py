@@ -27,7 +27,7 @@ class Case:
         self.commit(10, self.owner)
 
     def commit(self, offset: int, peer: Peer, epoch: int | None = None) -> int:
-        """Commit on a line; return the code of the answer."""
+        """Commit on a connection; return the code of the answer."""
         header = CommitOffset("billing", "orders", 0, offset, epoch)
         return self.harness.request(RequestCode.UPDATE_CONSUMER_OFFSET, header, peer=peer).code
 

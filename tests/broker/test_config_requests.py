@@ -135,7 +135,7 @@ def test_how_many_messages_a_pull_gets_can_be_changed(harness: BrokerHarness) ->
     assert len(bodies(pull(harness, pull_header()))) == 2
 
 
-def test_a_broker_that_is_only_read_from_says_so_to_name_servers_and_serves_readers(harness: BrokerHarness) -> None:
+def test_a_broker_that_is_only_read_from_reports_it_to_name_servers_and_serves_readers(harness: BrokerHarness) -> None:
     assert harness.request(Code.SEND_MESSAGE_V2, message("orders"), b"x").code == 0
     before, topics = harness.state.topics.registration_table(), harness.state.topics
     assert change(harness, "brokerPermission=4").code == 0

@@ -41,11 +41,11 @@ def test_ours_gets_members_queues_and_owners_beside_the_ids() -> None:
     java.heartbeat(subscription_to("orders"), subscription_to("elsewhere"))
     ours.lock(2)
     java.lock(0)
-    told = group_view(harness)
-    assert told.queues == {"orders": 3, "elsewhere": 0}
-    assert told.owners == {"orders": (0, -1, 1), "elsewhere": ()}
-    assert told.settled
-    assert told.members == (
+    reported = group_view(harness)
+    assert reported.queues == {"orders": 3, "elsewhere": 0}
+    assert reported.owners == {"orders": (0, -1, 1), "elsewhere": ()}
+    assert reported.settled
+    assert reported.members == (
         MemberEntry(id="a-java", leaving=False, ours=False, topics=("elsewhere", "orders")),
         MemberEntry(id="b-ours", leaving=False, ours=True, strategy="sticky", topics=("orders",)),
     )
@@ -79,15 +79,15 @@ def test_connections_tell_ways_and_subscriptions() -> None:
     harness = BrokerHarness()
     client = FakeConsumer(harness, "c1", ours=False)
     client.heartbeat(subscription_to("orders", "paid"), subscription_to(f"%RETRY%{GROUP}"))
-    told = connections(harness)
-    assert (told.kind, told.model, told.start_from) == (
+    reported = connections(harness)
+    assert (reported.kind, reported.model, reported.start_from) == (
         ConsumeType.PUSH,
         MessageModel.CLUSTERING,
         ConsumeFromWhere.LAST_OFFSET,
     )
-    (peer,) = told.connections
+    (peer,) = reported.connections
     assert (peer.client_id, peer.client_address, peer.language) == ("c1", client.connection.address, "JAVA")
-    assert set(told.subscriptions) == {"orders", f"%RETRY%{GROUP}"}
+    assert set(reported.subscriptions) == {"orders", f"%RETRY%{GROUP}"}
     java = client.request(Code.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": GROUP})
     assert b"steelyard" not in java.body
 
@@ -96,9 +96,9 @@ def test_what_a_group_wants_of_a_topic_and_where_it_has_offsets() -> None:
     harness = BrokerHarness()
     FakeConsumer(harness, "c1").heartbeat(subscription_to("orders", "paid"))
     answer = harness.request(Code.QUERY_SUBSCRIPTION_BY_CONSUMER, GroupTopicRequest(group=GROUP, topic="orders"))
-    told = decode_body(GroupSubscription, answer.body)
-    assert told.subscription is not None
-    assert told.subscription.expression == "paid"
+    reported = decode_body(GroupSubscription, answer.body)
+    assert reported.subscription is not None
+    assert reported.subscription.expression == "paid"
     answer = harness.request(Code.QUERY_SUBSCRIPTION_BY_CONSUMER, GroupTopicRequest(group=GROUP, topic="other"))
     assert decode_body(GroupSubscription, answer.body).subscription is None
     harness.state.offsets.put(GROUP, "orders", 0, 7)

@@ -47,13 +47,13 @@ def test_a_connection_blip_moves_nothing() -> None:
     held = client.lock(0)
     harness.advance(1_000)
     before = group_view(harness)
-    other.take_notifications()
+    other.pop_notifications()
     client.close()
     harness.advance(GRACE_MS - 100)
     client.reconnect()
     harness.advance(5 * GRACE_MS)
     assert group_view(harness) == before
-    assert other.take_notifications() == 0
+    assert other.pop_notifications() == 0
     assert client.renew(held) == held
 
 
@@ -65,7 +65,7 @@ def test_who_missed_a_notification_while_its_connection_was_closed_gets_it_when_
     client.close()
     other.heartbeat()
     client.reconnect()
-    assert client.take_notifications() == 1
+    assert client.pop_notifications() == 1
 
 
 def test_silence_takes_a_member_of_ours_after_four_of_its_beats() -> None:
@@ -89,11 +89,11 @@ def test_silence_takes_a_java_member_after_two_minutes_and_the_others_are_report
         other.heartbeat()
         harness.advance(29_900, step_ms=500)
     other.heartbeat()
-    other.take_notifications()
+    other.pop_notifications()
     assert ids(harness) == ["c1", "c2"]
     harness.advance(1_000)
     assert ids(harness) == ["c2"]
-    assert other.take_notifications() == 1
+    assert other.pop_notifications() == 1
 
 
 def test_a_group_that_a_live_client_no_longer_speaks_of_grows_old() -> None:
@@ -200,10 +200,10 @@ def test_javas_are_let_in_listed_once_and_reported() -> None:
     second.heartbeat()
     assert ids(harness) == ["c1"]
     assert len(connections(harness).connections) == 1
-    told_by_lines = connections(harness).steelyard
-    assert told_by_lines is not None
-    for told in (group_view(harness).findings, told_by_lines.findings):
-        (warning,) = told or ()
+    reported_by_connections = connections(harness).steelyard
+    assert reported_by_connections is not None
+    for reported in (group_view(harness).findings, reported_by_connections.findings):
+        (warning,) = reported or ()
         assert first.connection.address in warning
         assert second.connection.address in warning
         assert "they read the same queues, and each handles all their messages" in warning

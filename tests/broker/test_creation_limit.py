@@ -37,11 +37,11 @@ def test_who_made_too_many_topics_uses_them_as_ever_and_others_make_theirs() -> 
 
 def test_a_heartbeat_with_new_groups_counts_them_and_their_topics_of_retries() -> None:
     harness = BrokerHarness(_FEW)
-    line = harness.connect()
+    own_peer = harness.connect()
     codes = []
     for number in range(6):
         client = FakeConsumer(harness, "one", ours=False, group=f"group-{number}")
-        client.connection = line
+        client.connection = own_peer
         codes.append(client.heartbeat(subscription_to()).code)
     assert codes == [0] * 5 + [ResponseCode.SYSTEM_BUSY]
     assert harness.state.groups.get("group-5") is None

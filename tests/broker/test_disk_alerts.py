@@ -118,7 +118,7 @@ def test_a_sync_that_failed_is_reported_once_and_for_good() -> None:
     harness.disk.fail_next("fsync", "error")
     opaque = harness.send(Code.SEND_MESSAGE_V2, message("orders"), b"unsure")
     harness.sync()
-    answer = harness.take_response(opaque)
+    answer = harness.pop_response(opaque)
     assert answer is not None
     assert answer.code == _NOT_NOW
     harness.advance(100_000, step_ms=1_000)

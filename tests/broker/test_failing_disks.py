@@ -22,37 +22,35 @@ _KINDS: tuple[DiskFaultKind, ...] = ("error", "no_space", "short_write", "crash_
 _NOT_NOW = ResponseCode.SERVICE_NOT_AVAILABLE
 
 
-def test_a_life_on_a_good_disk_keeps_every_promise() -> None:
+def test_a_run_on_a_good_disk_keeps_every_promise() -> None:
     for seed in range(rounds() // 100):
         for flush in ("async", "sync"):
-            life = BrokerFuzz(seed, flush)
-            life.run(_STEPS)
-            assert not life.book.refusals
-            assert life.book.places
+            lifetime = BrokerFuzz(seed, flush)
+            lifetime.run(_STEPS)
+            assert not lifetime.book.refusals
+            assert lifetime.book.places
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", _KINDS)
 @pytest.mark.parametrize("operation", _OPERATIONS)
 @pytest.mark.parametrize("flush", ["async", "sync"])
-def test_a_life_on_a_failing_disk_keeps_every_promise(
-    flush: str, operation: DiskOperation, kind: DiskFaultKind
-) -> None:
+def test_a_run_on_a_failing_disk_keeps_every_promise(flush: str, operation: DiskOperation, kind: DiskFaultKind) -> None:
     for seed in range(max(3, rounds() // 300)):
-        life = BrokerFuzz(seed, flush)
-        calls = life.disk.calls[operation]
-        life.disk.faults = [DiskFault(operation, calls + 1 + seed * seed, kind)]
-        life.run(_STEPS)
+        lifetime = BrokerFuzz(seed, flush)
+        calls = lifetime.disk.calls[operation]
+        lifetime.disk.faults = [DiskFault(operation, calls + 1 + seed * seed, kind)]
+        lifetime.run(_STEPS)
 
 
 @pytest.mark.parametrize("kind", ["error", "no_space", "short_write"])
 def test_a_disk_that_fails_for_a_while_costs_refusals_and_nothing_else(kind: DiskFaultKind) -> None:
     for seed in range(max(3, rounds() // 300)):
-        life = BrokerFuzz(seed)
-        calls = life.disk.calls["write"]
-        life.disk.faults = [DiskFault("write", calls + nth, kind) for nth in range(10, 60)]
-        life.run(_STEPS)
-        assert life.harness.state.store.read_only_reason is None
+        lifetime = BrokerFuzz(seed)
+        calls = lifetime.disk.calls["write"]
+        lifetime.disk.faults = [DiskFault("write", calls + nth, kind) for nth in range(10, 60)]
+        lifetime.run(_STEPS)
+        assert lifetime.harness.state.store.read_only_reason is None
 
 
 def _harness(flush: str = "async") -> BrokerHarness:
@@ -67,7 +65,7 @@ def _sent(harness: BrokerHarness, body: bytes) -> int:
 
 
 def _codes(harness: BrokerHarness, *opaques: int) -> list[int | None]:
-    answers = [harness.take_response(opaque) for opaque in opaques]
+    answers = [harness.pop_response(opaque) for opaque in opaques]
     return [None if answer is None else answer.code for answer in answers]
 
 

@@ -20,7 +20,7 @@ ASK = {"consumerGroup": GROUP, "clientId": "c1", "jstackEnable": "false", "steel
 
 
 def asked(client: FakeConsumer, code: int) -> list[Command]:
-    """Take the questions off a client's line."""
+    """Take the questions off a client's connection."""
     return [each for each in client.harness.sent_to(client.connection) if each.code == code and not each.is_response]
 
 
@@ -30,17 +30,17 @@ def test_a_question_goes_to_the_member_and_its_answer_back_both_untouched(header
     client = FakeConsumer(harness, "c1", ours=False)
     client.heartbeat()
     number = harness.send(Code.GET_CONSUMER_RUNNING_INFO, ASK, b"body", header_type=header_type)
-    assert harness.take_response(number) is None
+    assert harness.pop_response(number) is None
     (question,) = asked(client, Code.GET_CONSUMER_RUNNING_INFO)
     assert (question.texts(), question.body, question.header_type) == (ASK, b"body", HeaderType.JSON)
     harness.respond(question, client.connection, {"more": "yes"}, b'{"mqTable":{}}')
-    answer = harness.take_response(number)
+    answer = harness.pop_response(number)
     assert answer is not None
     assert (answer.code, answer.texts(), answer.body) == (0, {"more": "yes"}, b'{"mqTable":{}}')
     assert answer.header_type is header_type
 
 
-def test_two_callers_may_ask_one_member_and_each_gets_its_own_answer() -> None:
+def test_two_clients_may_ask_one_member_and_each_gets_its_own_answer() -> None:
     harness = BrokerHarness()
     client = FakeConsumer(harness, "c1")
     client.heartbeat()
@@ -50,7 +50,7 @@ def test_two_callers_may_ask_one_member_and_each_gets_its_own_answer() -> None:
     harness.respond(two, client.connection, body=b"2")
     harness.respond(one, client.connection, body=b"1")
     harness.respond(one, client.connection, body=b"again")
-    answers = harness.take_response(first), harness.take_response(second, other)
+    answers = harness.pop_response(first), harness.pop_response(second, other)
     assert [answer.body for answer in answers if answer is not None] == [b"1", b"2"]
 
 
@@ -61,7 +61,7 @@ def test_an_answer_counts_only_on_the_connection_that_was_asked() -> None:
     number = harness.send(307, ASK)
     (question,) = asked(client, 307)
     harness.respond(question, harness.connect(), body=b"forged")
-    assert harness.take_response(number) is None
+    assert harness.pop_response(number) is None
 
 
 def test_a_member_that_is_not_there_or_too_old_is_reported() -> None:
@@ -87,14 +87,14 @@ def test_no_answer_within_the_limit_and_a_connection_that_closes_are_reported() 
     client.heartbeat()
     number = harness.send(307, ASK)
     harness.advance(9_900)
-    assert harness.take_response(number) is None
+    assert harness.pop_response(number) is None
     harness.advance(100)
-    answer = harness.take_response(number)
+    answer = harness.pop_response(number)
     assert answer is not None
     assert answer.code == 207
     number = harness.send(307, ASK)
     client.close()
-    answer = harness.take_response(number)
+    answer = harness.pop_response(number)
     assert answer is not None
     assert answer.code == 207
 
@@ -116,7 +116,7 @@ def test_a_member_is_told_to_handle_a_message_of_the_log() -> None:
     assert question.texts() == {**fields, "brokerName": "broker-0", "topicSysFlag": "0", "groupSysFlag": "0"}
     assert b"hello" in question.body
     harness.respond(question, client.connection, body=b'{"consumeResult":"CR_SUCCESS"}')
-    answer = harness.take_response(number)
+    answer = harness.pop_response(number)
     assert answer is not None
     assert b"CR_SUCCESS" in answer.body
 
@@ -146,12 +146,12 @@ def test_the_offsets_of_all_members_are_put_together() -> None:
     harness.respond(
         asked(clients[2], Code.GET_CONSUMER_STATUS_FROM_CLIENT)[0], clients[2].connection, body=b"{nonsense"
     )
-    assert harness.take_response(number) is None
+    assert harness.pop_response(number) is None
     harness.advance(5_000)
-    answer = harness.take_response(number)
+    answer = harness.pop_response(number)
     assert answer is not None
-    told = decode_body(MemberOffsets, answer.body).members
-    assert {name: list(held.values()) for name, held in told.items()} == {"c0": [10], "c1": [11]}
+    reported = decode_body(MemberOffsets, answer.body).members
+    assert {name: list(held.values()) for name, held in reported.items()} == {"c0": [10], "c1": [11]}
 
 
 def test_one_member_alone_can_be_asked_and_nobody_is_an_error() -> None:

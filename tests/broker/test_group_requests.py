@@ -84,7 +84,7 @@ def test_asking_for_a_group_makes_it_where_that_is_allowed(harness: BrokerHarnes
     assert answer.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
 
 
-def test_all_groups_are_told_whole_or_in_pages(harness: BrokerHarness) -> None:
+def test_all_groups_are_reported_whole_or_in_pages(harness: BrokerHarness) -> None:
     answer = harness.request(Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
     whole = decode_body(SubscriptionGroupTable, answer.body)
     assert sorted(whole.groups) == sorted(SYSTEM_GROUPS)

@@ -20,7 +20,7 @@ from tests.broker.fake_consumer import GROUP, FakeConsumer, connections, ids, su
 from tests.golden_frames import golden_frames
 
 
-def heard(answer: Command) -> HeartbeatResponse:
+def heartbeat_response(answer: Command) -> HeartbeatResponse:
     assert answer.code == 0, answer.remark
     return answer.header(HeartbeatResponse)
 
@@ -34,8 +34,8 @@ def test_a_java_heartbeat_is_answered_as_java_expects() -> None:
 def test_ours_is_told_that_it_is_ours_and_which_interval_was_agreed() -> None:
     client = FakeConsumer(BrokerHarness(), "c1")
     for asked_ms, agreed_ms in ((None, 3_000), (5_000, 5_000), (1, 1_000), (10**9, 30_000)):
-        told = heard(client.heartbeat(heartbeat_ms=asked_ms))
-        assert (told.steelyard, told.heartbeat_ms) == ("1", agreed_ms)
+        reported = heartbeat_response(client.heartbeat(heartbeat_ms=asked_ms))
+        assert (reported.steelyard, reported.heartbeat_ms) == ("1", agreed_ms)
 
 
 def test_every_recorded_heartbeat_is_taken() -> None:
@@ -89,15 +89,15 @@ def test_a_fingerprint_is_kept_by_client_so_that_two_that_differ_do_not_ask_each
     harness = BrokerHarness()
     first, second = FakeConsumer(harness, "c1", ours=False), FakeConsumer(harness, "c2", ours=False)
     for client, fingerprint in ((first, 11), (second, 22)) * 3:
-        assert heard(client.heartbeat(fingerprint=fingerprint)).subscription_changed is False
+        assert heartbeat_response(client.heartbeat(fingerprint=fingerprint)).subscription_changed is False
 
 
 def test_a_changed_fingerprint_asks_for_the_subscriptions_once_more() -> None:
     client = FakeConsumer(BrokerHarness(), "c1", ours=False)
-    assert heard(client.heartbeat()).subscription_changed is True
-    assert heard(client.heartbeat(fingerprint=11)).subscription_changed is True
-    assert heard(client.heartbeat(fingerprint=11)).subscription_changed is False
-    assert heard(client.heartbeat(fingerprint=12)).subscription_changed is True
+    assert heartbeat_response(client.heartbeat()).subscription_changed is True
+    assert heartbeat_response(client.heartbeat(fingerprint=11)).subscription_changed is True
+    assert heartbeat_response(client.heartbeat(fingerprint=11)).subscription_changed is False
+    assert heartbeat_response(client.heartbeat(fingerprint=12)).subscription_changed is True
 
 
 def test_without_subscriptions_those_told_before_stay() -> None:
@@ -108,12 +108,12 @@ def test_without_subscriptions_those_told_before_stay() -> None:
     assert set(connections(harness).subscriptions) == {"orders", "refunds"}
 
 
-def test_a_stranger_without_subscriptions_is_asked_for_them() -> None:
+def test_an_unknown_member_without_subscriptions_is_asked_for_them() -> None:
     harness = BrokerHarness()
     client = FakeConsumer(harness, "c1", ours=False)
-    assert heard(client.heartbeat(fingerprint=11, without_subscriptions=True)).subscription_changed is True
+    assert heartbeat_response(client.heartbeat(fingerprint=11, without_subscriptions=True)).subscription_changed is True
     assert ids(harness) == ["c1"]
-    assert heard(client.heartbeat(fingerprint=11)).subscription_changed is False
+    assert heartbeat_response(client.heartbeat(fingerprint=11)).subscription_changed is False
 
 
 # -- bounds ------------------------------------------------------------------------------------------------------------

@@ -99,7 +99,7 @@ class World:
         """Ask what must be granted, if need be once the disk has it."""
         opaque = self.harness.send(code, header, body)
         self.harness.sync()
-        answer = self.harness.take_response(opaque)
+        answer = self.harness.pop_response(opaque)
         assert answer is not None
         assert answer.code == 0, answer.remark
         return answer
@@ -135,7 +135,7 @@ class World:
                 assert self.answers[key] == 1, f"two answers to {self.asked[key]}"
 
     def breathe(self) -> None:
-        """Let time pass, lines close, clients answer, the disk work."""
+        """Let time pass, connections close, clients answer, the disk work."""
         harness, random = self.harness, self.random
         harness.advance(random.choice((10, 100, 700)))
         if random.random() < 0.5:
@@ -174,7 +174,7 @@ class World:
         self.storm.positions = [position for place in places for position, _, _ in place]
 
     def hang_up(self, peer: Peer) -> None:
-        """Close an attacker's line; it comes back on another one, and what it asked needs no answer."""
+        """Close an attacker's connection; it comes back on another one, and what it asked needs no answer."""
         self.collect()
         self.harness.disconnect(peer)
         self.attackers[self.attackers.index(peer)] = self.harness.connect()
@@ -268,9 +268,9 @@ def _work_as_usual(world: World, body: bytes) -> None:
     assert harness.request(Code.UPDATE_CONSUMER_OFFSET, CommitOffset("calm", "calm", 3, offset)).code == 0
     assert harness.state.offsets.get("calm", "calm", 3) == offset
     waiting = start_pull(harness, pull_header(offset + 1, topic="calm", queue_id=3, group="calm"))
-    assert harness.take_response(waiting) is None
+    assert harness.pop_response(waiting) is None
     world.send(message("calm", queue_id=3), body + b"!")
-    answer = harness.take_response(waiting)
+    answer = harness.pop_response(waiting)
     assert answer is not None
     assert bodies(answer) == [body + b"!"]
 
@@ -282,26 +282,26 @@ def test_promises_are_kept_in_the_middle_of_a_storm_through_restarts(flush: str,
     codes = [code for code in CODES if code != Code.UPDATE_BROKER_CONFIG]
 
     def strike(harness: BrokerHarness) -> None:
-        line = harness.connect()
+        own_peer = harness.connect()
         for _ in range(3):
             made = storm.request(random.choice(codes))
             harness.send(
                 made.code,
                 made.fields,
                 made.body,
-                peer=line,
+                peer=own_peer,
                 oneway=made.oneway,
                 header_type=made.header_type,
                 language=made.language,
                 flush=False,
             )
         if random.random() < 0.5:
-            harness.disconnect(line)
-        harness.sent_to(line)
+            harness.disconnect(own_peer)
+        harness.sent_to(own_peer)
         harness.state.warnings.clear()
         storm.positions = [random.randrange(max(1, harness.state.store.end)), *storm.positions[:20]]
 
-    life = BrokerFuzz(seed, flush, strike)
-    life.run(max(60, rounds() // 10))
-    assert life.book.places
-    assert life.book.deaths
+    lifetime = BrokerFuzz(seed, flush, strike)
+    lifetime.run(max(60, rounds() // 10))
+    assert lifetime.book.places
+    assert lifetime.book.deaths

@@ -27,18 +27,18 @@ def _bodies(answer: Command | None) -> list[bytes]:
 def test_a_question_is_answered_at_once_when_the_index_is_near() -> None:
     harness = BrokerHarness()
     _send(harness, 100)
-    assert _bodies(harness.take_response(_ask(harness, "k42"))) == [b"42"]
+    assert _bodies(harness.pop_response(_ask(harness, "k42"))) == [b"42"]
 
 
 def test_a_question_waits_while_the_index_is_far_behind_and_others_do_not() -> None:
     harness = BrokerHarness(segment_bytes=1 << 22)
     _send(harness, 9_000)
     first, last = _ask(harness, "k0"), _ask(harness, "k8999")
-    assert harness.take_response(first) is None
+    assert harness.pop_response(first) is None
     assert harness.request(Code.SEND_MESSAGE_V2, message(), b"x").code == 0
     harness.advance(300)
-    assert _bodies(harness.take_response(first)) == [b"0"]
-    assert _bodies(harness.take_response(last)) == [b"8999"]
+    assert _bodies(harness.pop_response(first)) == [b"0"]
+    assert _bodies(harness.pop_response(last)) == [b"8999"]
 
 
 def test_without_a_question_the_index_follows_by_itself() -> None:
@@ -53,8 +53,8 @@ def test_too_many_questions_are_refused_and_those_before_are_answered() -> None:
     harness = BrokerHarness(segment_bytes=1 << 22)
     _send(harness, 9_000)
     waiting = [_ask(harness, "k1") for _ in range(1_000)]
-    refused = harness.take_response(_ask(harness, "k1"))
+    refused = harness.pop_response(_ask(harness, "k1"))
     assert refused is not None
     assert refused.code == ResponseCode.SYSTEM_BUSY
     harness.advance(300)
-    assert all(_bodies(harness.take_response(opaque)) == [b"1"] for opaque in waiting)
+    assert all(_bodies(harness.pop_response(opaque)) == [b"1"] for opaque in waiting)

@@ -22,7 +22,7 @@ def beat(harness: BrokerHarness, *latency_report: BrokerLatencyReport, tells: bo
     assert harness.request(Code.HEART_BEAT, body=encode_body(body)).code == 0
 
 
-def told(harness: BrokerHarness, language: str = "PYTHON") -> ClientExtension | None:
+def reported(harness: BrokerHarness, language: str = "PYTHON") -> ClientExtension | None:
     """Return what both lists of producers tell, which is the same."""
     every = harness.request(Code.GET_ALL_PRODUCER_INFO, language=language)
     (peer,) = decode_body(ProducerTable, every.body).groups["shop"]
@@ -36,7 +36,7 @@ def test_a_latency_report_is_reported_as_it_is_by_now() -> None:
     harness = BrokerHarness()
     beat(harness, WELL, SLOW)
     harness.now_ms += 2_000
-    assert told(harness) == ClientExtension(
+    assert reported(harness) == ClientExtension(
         ago_ms=2_000,
         broker_latency=(
             WELL,
@@ -46,7 +46,7 @@ def test_a_latency_report_is_reported_as_it_is_by_now() -> None:
         ),
     )
     harness.now_ms += 3_000
-    word = told(harness)
+    word = reported(harness)
     assert word is not None
     assert word.broker_latency is not None
     assert [peer.avoided_ms for peer in word.broker_latency] == [None, None], "it ends by time, and nobody says so"
@@ -56,15 +56,15 @@ def test_the_newest_latency_report_counts_and_one_that_is_told_no_more_is_forgot
     harness = BrokerHarness()
     beat(harness, SLOW)
     beat(harness)
-    assert told(harness) == ClientExtension(broker_latency=()), "it keeps one, and nothing is in it"
+    assert reported(harness) == ClientExtension(broker_latency=()), "it keeps one, and nothing is in it"
     beat(harness, tells=False)
-    assert told(harness) is None
+    assert reported(harness) is None
 
 
 def test_tools_of_java_are_told_what_java_tells() -> None:
     harness = BrokerHarness()
     beat(harness, SLOW)
-    assert told(harness, "JAVA") is None
+    assert reported(harness, "JAVA") is None
 
 
 def test_a_connection_that_closes_and_an_unregistration_take_their_latency_report_with_them() -> None:

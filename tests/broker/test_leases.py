@@ -35,10 +35,10 @@ def test_who_is_denied_is_told_the_holder() -> None:
     harness = BrokerHarness()
     first, second = pair(harness)
     first.lock(0)
-    told = decode_body(LockResponse, second.request_locks(Code.LOCK_BATCH_MQ, (0, 1)).body).steelyard
-    assert told is not None
-    assert told.denied == (DeniedLock("orders", 0, "c1"),)
-    assert len(told.epochs or ()) == 1
+    reported = decode_body(LockResponse, second.request_locks(Code.LOCK_BATCH_MQ, (0, 1)).body).steelyard
+    assert reported is not None
+    assert reported.denied == (DeniedLock("orders", 0, "c1"),)
+    assert len(reported.epochs or ()) == 1
 
 
 def test_a_closed_connection_frees_leases_after_the_grace() -> None:

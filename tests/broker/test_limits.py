@@ -89,12 +89,12 @@ def test_questions_that_wait_keep_no_bodies_and_go_with_their_connection() -> No
     harness = BrokerHarness()
     store_messages(harness, [b"x"] * 5_000, properties=b"UNIQ_KEY\x01k\x02")
     header = QueryMessages("orders", "k", 32, 0, harness.now_ms)
-    line = harness.connect()
-    for peer in (harness.peer, line):
+    own_peer = harness.connect()
+    for peer in (harness.peer, own_peer):
         harness.send(Code.QUERY_MESSAGE, header, b"x" * 100_000, peer=peer)
     harness.send(Code.QUERY_MESSAGE, header, oneway=True)
     assert [len(request.body) for request, _ in harness.state.key_queries] == [0, 0]
-    harness.disconnect(line)
+    harness.disconnect(own_peer)
     assert len(harness.state.key_queries) == 1
 
 
@@ -114,7 +114,7 @@ def test_a_held_pull_that_has_very_much_to_look_through_is_told_to_ask_on() -> N
     make_topic(harness)
     waiting = start_pull(harness, pull_header(wanted="b = '1'", kind="SQL92"))
     store_messages(harness, [b"x"] * 20_000, properties=b"a\x011\x02")
-    answer = harness.take_response(waiting)
+    answer = harness.pop_response(waiting)
     assert answer is not None
     assert answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY
     assert 0 < pull_fields(answer).next_begin_offset < 20_000
@@ -130,7 +130,7 @@ def test_pulls_that_are_too_many_to_be_woken_at_once_are_woken_by_and_by(monkeyp
     for _ in range(2):
         harness.advance(100)
     assert not held_pulls(harness)
-    assert all(harness.take_response(each) is not None for each in pulls)
+    assert all(harness.pop_response(each) is not None for each in pulls)
 
 
 def test_places_of_pulls_are_remembered_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,12 +165,12 @@ def test_settings_that_could_not_be_saved_with_the_others_are_refused() -> None:
 
 
 def test_room_is_given_back() -> None:
-    room = TableSizeLimit("topics", max_bytes=100)
-    room.add("a", {"x": "y" * 50})
+    budget = TableSizeLimit("topics", max_bytes=100)
+    budget.add("a", {"x": "y" * 50})
     with pytest.raises(ServerError):
-        room.add("b", {"x": "y" * 50})
-    room.remove("a")
-    room.add("b", {"x": "y" * 50})
+        budget.add("b", {"x": "y" * 50})
+    budget.remove("a")
+    budget.add("b", {"x": "y" * 50})
 
 
 def test_one_half_that_stays_open_does_not_keep_those_that_end_behind_it() -> None:
@@ -214,7 +214,7 @@ def test_a_broker_that_stood_still_takes_nobody_for_gone() -> None:
     assert not harness.hangups
     assert clients[0].renew(held) == held
     harness.advance(13_000)
-    assert ids(harness) == ["b"], "whoever stays silent is gone all the same"
+    assert ids(harness) == ["b"], "a silent member is gone all the same"
 
 
 def test_a_clock_that_was_set_back_stops_no_saving_and_no_syncing() -> None:
@@ -237,7 +237,7 @@ def test_a_commit_that_is_said_twice_is_answered_when_it_is_safe_and_not_before(
     text = "TRAN_MSG\x01true\x02PGROUP\x01shop\x02UNIQ_KEY\x01h\x02"
     sent = harness.send(Code.SEND_MESSAGE_V2, message("orders", text, sys_flag=4), b"half")
     harness.sync()
-    answer = harness.take_response(sent)
+    answer = harness.pop_response(sent)
     assert answer is not None
     half = answer.header(SendMessageResponse)
     fields = {
@@ -250,8 +250,8 @@ def test_a_commit_that_is_said_twice_is_answered_when_it_is_safe_and_not_before(
     same_read = [harness.send(Code.END_TRANSACTION, fields, flush=False) for _ in range(2)]
     harness.flush()
     later = harness.send(Code.END_TRANSACTION, fields)
-    assert [harness.take_response(each) for each in (*same_read, later)] == [None] * 3
+    assert [harness.pop_response(each) for each in (*same_read, later)] == [None] * 3
     harness.sync()
-    answers = [harness.take_response(each) for each in (*same_read, later)]
+    answers = [harness.pop_response(each) for each in (*same_read, later)]
     assert [each and each.code for each in answers] == [0, 0, 0]
     assert [record.body for record in harness.queue("orders")] == [b"half"]

@@ -38,15 +38,15 @@ def harness() -> BrokerHarness:
 
 def test_a_pull_that_finds_nothing_waits_and_is_answered_when_a_message_comes(harness: BrokerHarness) -> None:
     number = start_pull(harness, pull_header())
-    assert (harness.take_response(number), len(held_pulls(harness))) == (None, 1)
+    assert (harness.pop_response(number), len(held_pulls(harness))) == (None, 1)
     store_messages(harness, [b"a", b"b"])
-    answer = harness.take_response(number)
+    answer = harness.pop_response(number)
     assert answer is not None
     assert (bodies(answer), answer.remark, pull_fields(answer).next_begin_offset) == ([b"a", b"b"], "FOUND", 2)
     assert len(held_pulls(harness)) == 0
 
 
-def test_members_of_another_make_are_told_when_the_broker_stops_and_ours_see_it_themselves(
+def test_members_of_another_make_are_reported_when_the_broker_stops_and_ours_see_it_themselves(
     harness: BrokerHarness,
 ) -> None:
     for number, is_ours in enumerate((True, False)):
@@ -54,42 +54,45 @@ def test_members_of_another_make_are_told_when_the_broker_stops_and_ours_see_it_
         client.heartbeat()
         start_pull(harness, pull_header(flags=WAITS, group=client.group), peer=client.connection)
     start_pull(harness, pull_header(), peer=harness.connect())  # of nobody's
-    told = [(each.peer, each.command.code) for each in harness.broker.notify_stopping() if isinstance(each, Reply)]
-    assert told == [(client.connection, 14)]
+    reported = [(each.peer, each.command.code) for each in harness.broker.notify_stopping() if isinstance(each, Reply)]
+    assert reported == [(client.connection, 14)]
     assert len(held_pulls(harness)) == 2
 
 
 def test_a_message_wakes_nobody_before_it_is_in_the_log(harness: BrokerHarness) -> None:
     number = start_pull(harness, pull_header())
     store_messages(harness, [b"a"], flush=False)
-    assert harness.take_response(number) is None
+    assert harness.pop_response(number) is None
     harness.flush()
-    assert harness.take_response(number) is not None
+    assert harness.pop_response(number) is not None
 
 
 def test_a_message_of_the_same_read_of_the_socket_wakes_a_pull_that_came_after_it(harness: BrokerHarness) -> None:
     store_messages(harness, [b"a"], flush=False)
     number = start_pull(harness, pull_header())
-    answer = harness.take_response(number)
+    answer = harness.pop_response(number)
     assert answer is not None
     assert bodies(answer) == [b"a"]
 
 
 def test_a_message_wakes_only_the_pulls_of_its_queue_and_all_of_them(harness: BrokerHarness) -> None:
     peers = [harness.connect() for _ in range(3)]
-    same = [start_pull(harness, pull_header(group=f"g{number}"), peer=line) for number, line in enumerate(peers)]
+    same = [
+        start_pull(harness, pull_header(group=f"g{number}"), peer=peer_number)
+        for number, peer_number in enumerate(peers)
+    ]
     other = start_pull(harness, pull_header(queue_id=1))
     store_messages(harness, [b"a"])
-    assert all(harness.take_response(number, line) for number, line in zip(same, peers, strict=True))
-    assert harness.take_response(other) is None
+    assert all(harness.pop_response(number, peer_number) for number, peer_number in zip(same, peers, strict=True))
+    assert harness.pop_response(other) is None
 
 
 def test_a_pull_is_answered_when_its_time_is_over_and_not_before(harness: BrokerHarness) -> None:
     number = start_pull(harness, pull_header(wait_ms=3_000))
     harness.advance(2_900)
-    assert harness.take_response(number) is None
+    assert harness.pop_response(number) is None
     harness.advance(100)
-    answer = harness.take_response(number)
+    answer = harness.pop_response(number)
     assert answer is not None
     assert (answer.code, answer.remark) == (19, "NO_MESSAGE_IN_QUEUE")
     harness.advance(60_000, step_ms=5_000)
@@ -102,9 +105,9 @@ def test_no_message_that_does_not_match_wakes_a_pull_and_at_its_end_it_goes_on_b
     number = start_pull(harness, pull_header(wanted="A", wait_ms=3_000))
     for _ in range(30):
         store_messages(harness, [b"x"] * 100, tag="B")
-    assert harness.take_response(number) is None
+    assert harness.pop_response(number) is None
     harness.advance(3_000)
-    answer = harness.take_response(number)
+    answer = harness.pop_response(number)
     assert answer is not None
     assert (answer.code, answer.remark, pull_fields(answer).next_begin_offset) == (20, "NO_MATCHED_MESSAGE", 3_000)
 
@@ -115,7 +118,7 @@ def test_the_message_that_matches_is_found_behind_any_number_that_do_not(harness
         number = start_pull(harness, pull_header(high, wanted=wanted, kind=kind))
         store_messages(harness, [b"x"] * 2_500, tag="B", flush=False)
         store_messages(harness, [b"found"], tag="A")
-        answer = harness.take_response(number)
+        answer = harness.pop_response(number)
         assert answer is not None
         assert (bodies(answer), pull_fields(answer).next_begin_offset) == ([b"found"], high + 2_501)
 
@@ -128,12 +131,12 @@ def test_a_group_that_changes_its_mind_gets_what_came_while_it_waited_for_someth
     )
     number = start_pull(harness, pull_header(flags=0, version=1))
     store_messages(harness, [b"b"], tag="B")
-    assert harness.take_response(number) is None
+    assert harness.pop_response(number) is None
     send_heartbeat(
         harness, "one", harness.peer, subscriptions=[SubscriptionBody(topic="orders", expression="B", version=2)]
     )
     harness.advance(15_000, step_ms=1_000)
-    answer = harness.take_response(number)
+    answer = harness.pop_response(number)
     assert answer is not None
     assert bodies(answer) == [b"b"]
 
@@ -149,7 +152,7 @@ def test_nobody_waits_without_the_flag_or_without_time_or_one_way(harness: Broke
 def test_nobody_waits_for_ever(harness: BrokerHarness) -> None:
     number = start_pull(harness, pull_header(wait_ms=(1 << 63) - 1))
     harness.advance(300_000, step_ms=10_000)
-    assert harness.take_response(number) is not None
+    assert harness.pop_response(number) is not None
 
 
 def test_one_pull_too_many_is_answered_at_once() -> None:
@@ -158,7 +161,7 @@ def test_one_pull_too_many_is_answered_at_once() -> None:
     waiting = [start_pull(harness, pull_header()) for _ in range(3)]
     assert pull(harness, pull_header(flags=WAITS)).code == 19
     store_messages(harness, [b"a"])
-    assert all(harness.take_response(number) for number in waiting)
+    assert all(harness.pop_response(number) for number in waiting)
     assert len(held_pulls(harness)) == 0
 
 
@@ -172,14 +175,14 @@ def test_the_pulls_of_a_connection_that_closed_are_dropped(harness: BrokerHarnes
     store_messages(harness, [b"a"])
     store_messages(harness, [b"b"], queue_id=1)
     assert harness.sent_to(gone) == []
-    assert harness.take_response(number, stays) is not None
+    assert harness.pop_response(number, stays) is not None
 
 
 def test_pulls_of_a_topic_that_is_deleted_are_told_so(harness: BrokerHarness) -> None:
     number = start_pull(harness, pull_header())
     harness.state.topics.remove("orders", harness.now_ms)
     harness.tick()
-    answer = harness.take_response(number)
+    answer = harness.pop_response(number)
     assert answer is not None
     assert answer.code == 17
 
@@ -188,13 +191,13 @@ def test_pulls_of_a_queue_that_is_taken_away_or_shut_are_told_so(harness: Broker
     number, first = start_pull(harness, pull_header(queue_id=1)), start_pull(harness, pull_header())
     make_topic(harness, queues=1)
     harness.tick()
-    answer = harness.take_response(number)
+    answer = harness.pop_response(number)
     assert answer is not None
     assert answer.code == 29
-    assert harness.take_response(first) is None
+    assert harness.pop_response(first) is None
     make_topic(harness, queues=1, permission=2)
     harness.tick()
-    shut = harness.take_response(first)
+    shut = harness.pop_response(first)
     assert shut is not None
     assert (shut.code, shut.texts()["forbiddenType"]) == (16, "3")
 
@@ -203,7 +206,7 @@ def test_pulls_of_a_group_that_may_not_read_any_more_are_told_so(harness: Broker
     number = start_pull(harness, pull_header())
     harness.state.groups.put(SubscriptionGroupConfig(name="billing", consume_enabled=False), harness.now_ms)
     harness.tick()
-    answer = harness.take_response(number)
+    answer = harness.pop_response(number)
     assert answer is not None
     assert answer.code == 16
 
@@ -221,34 +224,36 @@ def test_a_commit_is_taken_before_the_waiting_and_once(harness: BrokerHarness) -
 EVERYTHING = compile_filter("TAG", "*")
 
 
-def parked(line: int = 1, queue_id: int = 0, until_ms: int = 100) -> HeldPull:
+def held_pull(peer_number: int = 1, queue_id: int = 0, until_ms: int = 100) -> HeldPull:
     """Make a pull that waits."""
     ask = PullSpec("g", "t", queue_id, 0, 32, 1 << 18, EVERYTHING, 0)
-    return HeldPull(ask, b"t", Peer.at("127.0.0.1", 1, connection_id=line), 0, HeaderType.JSON, until_ms, EVERYTHING, 0)
+    return HeldPull(
+        ask, b"t", Peer.at("127.0.0.1", 1, connection_id=peer_number), 0, HeaderType.JSON, until_ms, EVERYTHING, 0
+    )
 
 
 def test_what_was_answered_early_does_not_pile_up() -> None:
     table = HeldPulls()
     for _ in range(10_000):
-        each = parked(until_ms=1_000_000)
+        each = held_pull(until_ms=1_000_000)
         table.hold(each)
         assert table.release(each)
     assert len(table._deadlines) < 1_000
     assert table.pop_expired(2_000_000) == []
 
 
-class ParkingMachine(RuleBasedStateMachine):
-    """Pulls come, are woken, expire and lose their lines in any order; each leaves once."""
+class HeldPullsMachine(RuleBasedStateMachine):
+    """Pulls come, are woken, expire and lose their connections in any order; each leaves once."""
 
     def __init__(self) -> None:
         super().__init__()
         self.table, self.now_ms = HeldPulls(), 0
         self.waiting: dict[int, HeldPull] = {}
 
-    @rule(line=st.integers(1, 3), queue_id=st.integers(0, 2), wait_ms=st.integers(1, 50))
-    def park(self, line: int, queue_id: int, wait_ms: int) -> None:
+    @rule(peer_number=st.integers(1, 3), queue_id=st.integers(0, 2), wait_ms=st.integers(1, 50))
+    def start_hold(self, peer_number: int, queue_id: int, wait_ms: int) -> None:
         """Let a pull come."""
-        each = parked(line, queue_id, self.now_ms + wait_ms)
+        each = held_pull(peer_number, queue_id, self.now_ms + wait_ms)
         self.table.hold(each)
         self.waiting[each.number] = each
 
@@ -275,11 +280,11 @@ class ParkingMachine(RuleBasedStateMachine):
         for each in expected:
             self.gone(each)
 
-    @rule(line=st.integers(1, 3))
-    def close(self, line: int) -> None:
-        """Let a line close."""
-        self.table.drop_connection(line)
-        for each in [each for each in self.waiting.values() if each.peer.connection_id == line]:
+    @rule(peer_number=st.integers(1, 3))
+    def close(self, peer_number: int) -> None:
+        """Let a connection close."""
+        self.table.drop_connection(peer_number)
+        for each in [each for each in self.waiting.values() if each.peer.connection_id == peer_number]:
             self.gone(each)
 
     def gone(self, each: HeldPull) -> None:
@@ -294,7 +299,7 @@ class ParkingMachine(RuleBasedStateMachine):
         assert set(self.table.queues()) == {(b"t", each.spec.queue_id) for each in self.waiting.values()}
 
 
-TestParkingMachine = ParkingMachine.TestCase
+TestHeldPullsMachine = HeldPullsMachine.TestCase
 
 
 @settings(max_examples=60, deadline=None)
@@ -309,14 +314,14 @@ def test_every_pull_is_answered_once_by_an_arrival_or_by_its_end(data: st.DataOb
         step = data.draw(st.sampled_from(["pull", "pull", "put", "time"]))
         queue_id = data.draw(st.integers(0, 1))
         if step == "pull":
-            line = data.draw(st.sampled_from(peers))
+            peer_number = data.draw(st.sampled_from(peers))
             header = pull_header(
                 sent[queue_id],
                 queue_id=queue_id,
                 wanted=data.draw(st.sampled_from(["*", "A"])),
                 wait_ms=data.draw(st.integers(100, 2_000)),
             )
-            open_pulls[start_pull(harness, header, peer=line), line.connection_id] = (
+            open_pulls[start_pull(harness, header, peer=peer_number), peer_number.connection_id] = (
                 harness.now_ms + header.suspend_timeout_millis
             )
         elif step == "put":
@@ -324,9 +329,9 @@ def test_every_pull_is_answered_once_by_an_arrival_or_by_its_end(data: st.DataOb
             sent[queue_id] += 1
         else:
             harness.advance(data.draw(st.integers(1, 1_500)))
-        for line in peers:
-            for answer in harness.sent_to(line):
+        for peer_number in peers:
+            for answer in harness.sent_to(peer_number):
                 assert answer.code in {0, 19, 20}
-                del open_pulls[answer.opaque, line.connection_id]
+                del open_pulls[answer.opaque, peer_number.connection_id]
         assert all(harness.now_ms < until_ms for until_ms in open_pulls.values())
         assert len(held_pulls(harness)) == len(open_pulls)

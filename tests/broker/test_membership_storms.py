@@ -160,7 +160,7 @@ class Storm:
         return epoch is not None and bool(player.renew({queue_id: epoch}, lease=player.is_lease))
 
     def check_quiet(self) -> None:
-        """Check what holds a moment after the last change: everybody on a line knows of it."""
+        """Check what holds a moment after the last change: everybody on a connection knows of it."""
         self.harness.advance(2 * OPTIONS.notification_gap_ms)
         self._listen()
         now = ids(self.harness)
@@ -175,7 +175,7 @@ class Storm:
     def _listen(self) -> None:
         """Let members that were told look who is there, as members do."""
         for player in self.speaking:
-            if player.take_notifications():
+            if player.pop_notifications():
                 player.known = ids(self.harness)
 
 
@@ -207,11 +207,11 @@ events = st.builds(Event, st.sampled_from(_KINDS), st.sampled_from(NAMES), st.in
 
 @given(st.lists(events, min_size=20, max_size=60))
 @settings(max_examples=60)  # some 2,400 events
-def test_any_order_of_events_keeps_what_members_rely_on(story: list[Event]) -> None:
+def test_any_order_of_events_keeps_what_members_rely_on(history: list[Event]) -> None:
     storm = Storm()
     for player in storm.players.values():
         storm.join(player, 0)
-    for place, event in enumerate(story):
+    for place, event in enumerate(history):
         event.do(storm, storm.players[event.name], event.number)
         storm.check()
         if place % 5 == 4:

@@ -35,7 +35,7 @@ def harness() -> BrokerHarness:
     return harness
 
 
-def told(harness: BrokerHarness, wanted: MetricSpec) -> dict[tuple[str, ...], float]:
+def reported(harness: BrokerHarness, wanted: MetricSpec) -> dict[tuple[str, ...], float]:
     """Return the numbers of a family, by its labels but those of the broker."""
     found = {}
     for family in merge_families(collect_metrics(harness.state, harness.now_ms)):
@@ -63,37 +63,37 @@ def _fits(family: MetricFamily, declared: MetricSpec) -> bool:
 def test_what_comes_in_is_counted_by_topic_and_what_goes_out_by_group_and_topic(harness: BrokerHarness) -> None:
     FakeConsumer(harness, "c-1").heartbeat(subscription_to())
     assert pull(harness, pull_header(1)).code == 0
-    assert told(harness, rocketmq.MESSAGES_IN)["orders", "normal", "false"] == 3
-    assert told(harness, rocketmq.MESSAGES_OUT) == {("orders", "billing", "false"): 2}
-    assert told(harness, own.PULLS) == {("found",): 1, ("empty",): 0}
-    size = told(harness, rocketmq.THROUGHPUT_IN)["orders", "normal", "false"]
-    assert told(harness, rocketmq.THROUGHPUT_OUT) == {("orders", "billing", "false"): pytest.approx(size * 2 / 3)}
+    assert reported(harness, rocketmq.MESSAGES_IN)["orders", "normal", "false"] == 3
+    assert reported(harness, rocketmq.MESSAGES_OUT) == {("orders", "billing", "false"): 2}
+    assert reported(harness, own.PULLS) == {("found",): 1, ("empty",): 0}
+    size = reported(harness, rocketmq.THROUGHPUT_IN)["orders", "normal", "false"]
+    assert reported(harness, rocketmq.THROUGHPUT_OUT) == {("orders", "billing", "false"): pytest.approx(size * 2 / 3)}
 
 
 def test_a_message_that_waits_is_counted_where_it_waits(harness: BrokerHarness) -> None:
     harness.request(Code.SEND_MESSAGE_V2, message("orders", "DELAY\x011"), b"later")
-    assert told(harness, rocketmq.MESSAGES_IN)["SCHEDULE_TOPIC_XXXX", "delay", "true"] == 1
-    assert told(harness, own.DELAYED_MESSAGES) == {("level",): 1, ("time",): 0}
+    assert reported(harness, rocketmq.MESSAGES_IN)["SCHEDULE_TOPIC_XXXX", "delay", "true"] == 1
+    assert reported(harness, own.DELAYED_MESSAGES) == {("level",): 1, ("time",): 0}
 
 
 def test_a_group_is_behind_by_what_it_has_not_committed(harness: BrokerHarness) -> None:
     labels = ("billing", "orders", "false", "false")
     FakeConsumer(harness, "c-1").heartbeat(subscription_to())
-    assert told(harness, rocketmq.CONSUMER_LAG)[labels] == 0  # nobody knows yet where it begins
+    assert reported(harness, rocketmq.CONSUMER_LAG)[labels] == 0  # nobody knows yet where it begins
     harness.state.offsets.put("billing", "orders", 0, 1)
     harness.state.offsets.record_pull("billing", "orders", 0, 2)
     harness.now_ms += 500
-    assert told(harness, rocketmq.CONSUMER_LAG)[labels] == 2
-    assert told(harness, rocketmq.CONSUMER_LAG_LATENCY)[labels] == 1_500
-    assert told(harness, rocketmq.CONSUMER_INFLIGHT)[labels] == 1
-    assert told(harness, rocketmq.CONSUMER_READY)[labels] == 1
-    assert told(harness, rocketmq.CONSUMER_QUEUEING_LATENCY)[labels] == 500
+    assert reported(harness, rocketmq.CONSUMER_LAG)[labels] == 2
+    assert reported(harness, rocketmq.CONSUMER_LAG_LATENCY)[labels] == 1_500
+    assert reported(harness, rocketmq.CONSUMER_INFLIGHT)[labels] == 1
+    assert reported(harness, rocketmq.CONSUMER_READY)[labels] == 1
+    assert reported(harness, rocketmq.CONSUMER_QUEUEING_LATENCY)[labels] == 500
 
 
 def test_a_group_without_members_is_still_behind(harness: BrokerHarness) -> None:
     harness.state.groups.get_or_create("billing", harness.now_ms)
     harness.state.offsets.put("billing", "orders", 0, 1)
-    assert told(harness, rocketmq.CONSUMER_LAG)["billing", "orders", "false", "false"] == 2
+    assert reported(harness, rocketmq.CONSUMER_LAG)["billing", "orders", "false", "false"] == 2
 
 
 def test_connections_are_counted_by_language_and_release(harness: BrokerHarness) -> None:
@@ -101,26 +101,26 @@ def test_connections_are_counted_by_language_and_release(harness: BrokerHarness)
     ours.producers = java.producers = ("shop",)
     ours.heartbeat(subscription_to())
     java.heartbeat(subscription_to())
-    consumers = told(harness, rocketmq.CONSUMER_CONNECTIONS)
+    consumers = reported(harness, rocketmq.CONSUMER_CONNECTIONS)
     assert {labels[:2] for labels in consumers} == {("billing", "python"), ("billing", "java")}
     assert {labels[2] for labels in consumers} == {"v5_3_3"}
     assert {labels[3:] for labels in consumers} == {("remoting", "push", "false")}
-    assert sum(told(harness, rocketmq.PRODUCER_CONNECTIONS).values()) == 2
+    assert sum(reported(harness, rocketmq.PRODUCER_CONNECTIONS).values()) == 2
 
 
 def test_what_looks_wrong_in_a_group_is_counted(harness: BrokerHarness) -> None:
     FakeConsumer(harness, "c-1").heartbeat(subscription_to())
     FakeConsumer(harness, "c-2").heartbeat(subscription_to(expression="paid"))
-    assert told(harness, own.GROUP_HAZARDS) == {("billing", "unequal"): 1}
+    assert reported(harness, own.GROUP_HAZARDS) == {("billing", "unequal"): 1}
 
 
 def test_queues_are_held_or_free_where_members_of_ours_tell(harness: BrokerHarness) -> None:
     member = FakeConsumer(harness, "c-1")
     member.heartbeat(subscription_to())
     member.lock(0, 1)
-    assert told(harness, own.GROUP_QUEUES) == {("billing", "held"): 2, ("billing", "free"): 2}
+    assert reported(harness, own.GROUP_QUEUES) == {("billing", "held"): 2, ("billing", "free"): 2}
     FakeConsumer(harness, "c-2", ours=False).heartbeat(subscription_to())
-    assert told(harness, own.GROUP_QUEUES) == {}
+    assert reported(harness, own.GROUP_QUEUES) == {}
 
 
 def test_avoided_duplicates_are_summed_from_what_members_say_of_themselves(harness: BrokerHarness) -> None:
@@ -129,31 +129,31 @@ def test_avoided_duplicates_are_summed_from_what_members_say_of_themselves(harne
         for avoided in totals:
             member.heartbeat(avoided=avoided)
     # What the second one had avoided before it came here is not this broker's.
-    assert told(harness, own.DUPLICATES_AVOIDED) == {("billing",): 6}
+    assert reported(harness, own.DUPLICATES_AVOIDED) == {("billing",): 6}
 
 
-def test_what_a_member_avoided_while_it_left_is_told_with_its_unregistration(harness: BrokerHarness) -> None:
+def test_what_a_member_avoided_while_it_left_is_reported_with_its_unregistration(harness: BrokerHarness) -> None:
     member = FakeConsumer(harness, "c-1")
     member.heartbeat(avoided=2)
     member.request(Code.UNREGISTER_CLIENT, {"clientID": "c-1", "consumerGroup": "billing", "steelyardAvoided": "5"})
-    assert told(harness, own.DUPLICATES_AVOIDED) == {("billing",): 3}
+    assert reported(harness, own.DUPLICATES_AVOIDED) == {("billing",): 3}
 
 
 def test_dead_letters_are_counted_by_where_they_came_from(harness: BrokerHarness) -> None:
     harness.state.groups.get_or_create("billing", harness.now_ms)
     harness.request(Code.CONSUMER_SEND_MSG_BACK, {"group": "billing", "offset": "0", "delayLevel": "-1"})
-    assert told(harness, rocketmq.DEAD_LETTERS) == {("billing", "orders", "false"): 1}
+    assert reported(harness, rocketmq.DEAD_LETTERS) == {("billing", "orders", "false"): 1}
 
 
 def test_damage_and_a_disk_that_failed_are_seen(harness: BrokerHarness) -> None:
-    assert told(harness, own.STORAGE_WRITABLE) == {(): 1}
+    assert reported(harness, own.STORAGE_WRITABLE) == {(): 1}
     harness.state.store.damages.append(Damage("commitlog/0", 0, 100, 2))
     harness.state.store.damages.append(Damage("commitlog/0", 900, 10, 1, CUT_OFF))
     harness.state.store.read_only_reason = "a sync failed"
-    assert (told(harness, own.CORRUPT_RECORDS), told(harness, own.STORAGE_WRITABLE)) == ({(): 2}, {(): 0})
+    assert (reported(harness, own.CORRUPT_RECORDS), reported(harness, own.STORAGE_WRITABLE)) == ({(): 2}, {(): 0})
 
 
-def test_there_is_an_end_to_what_is_told_and_that_is_said(
+def test_there_is_an_end_to_what_is_reported_and_that_is_reported(
     harness: BrokerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(metrics, "_MAX_ROWS", 5)
@@ -161,8 +161,8 @@ def test_there_is_an_end_to_what_is_told_and_that_is_said(
         harness.request(Code.SEND_MESSAGE_V2, message(f"topic-{number}"), b"body")
         harness.state.groups.get_or_create(f"group-{number}", harness.now_ms)
         harness.state.offsets.put(f"group-{number}", "orders", 0, 0)
-    assert len(told(harness, rocketmq.MESSAGES_IN)) == len(told(harness, rocketmq.CONSUMER_LAG)) == 5
-    assert told(harness, own.SAMPLES_LEFT_OUT) == {(): 4 + 3}
+    assert len(reported(harness, rocketmq.MESSAGES_IN)) == len(reported(harness, rocketmq.CONSUMER_LAG)) == 5
+    assert reported(harness, own.SAMPLES_LEFT_OUT) == {(): 4 + 3}
 
 
 def test_a_broker_may_change_while_it_is_measured(harness: BrokerHarness) -> None:
@@ -190,7 +190,7 @@ def test_clients_make_up_no_series_by_what_they_say_they_are(harness: BrokerHarn
         language = "JAVA" if number < 70 else f'evil "{number}"'
         frame = Command(Code.HEART_BEAT, {}, body, opaque=number, version=number, language=language)
         harness.broker.handle(frame, harness.connect(), harness.now_ms)
-    clients = told(harness, rocketmq.PRODUCER_CONNECTIONS)
+    clients = reported(harness, rocketmq.PRODUCER_CONNECTIONS)
     assert clients["other", "other", "remoting"] == 10 + 21
     assert (len(clients), sum(clients.values())) == (50, 80)
     assert {language for language, *_ in clients} == {"java", "other"}
@@ -198,5 +198,5 @@ def test_clients_make_up_no_series_by_what_they_say_they_are(harness: BrokerHarn
 
 def test_a_group_in_which_nothing_moved_has_no_spread_of_gaps(harness: BrokerHarness) -> None:
     FakeConsumer(harness, "c-1").request_locks(Code.LOCK_BATCH_MQ, [0])
-    assert told(harness, own.REBALANCES) == {("billing",): 0}
-    assert told(harness, own.HANDOVER_GAP) == told(harness, own.REBALANCE_DURATION) == {}
+    assert reported(harness, own.REBALANCES) == {("billing",): 0}
+    assert reported(harness, own.HANDOVER_GAP) == reported(harness, own.REBALANCE_DURATION) == {}

@@ -40,7 +40,7 @@ def registrar(*name_servers: str, first: TopicConfigTable | None = None) -> Regi
     return Registrar(WHO, name_servers or (ONE,), first or table(1, orders=4, bills=4), now_ms=0)
 
 
-def told(announcement: NameServerCommand) -> set[str]:
+def reported(announcement: NameServerCommand) -> set[str]:
     return set(decode_body(BrokerRegistration, announcement.command.body).table.topics)
 
 
@@ -81,7 +81,7 @@ def test_every_name_server_is_told_everything_at_the_start_and_at_every_beat() -
     for beat in range(3):
         first, second = harness.tick(beat * BEAT_MS)
         assert [first.name_server, second.name_server] == [ONE, OTHER]
-        assert told(first) == told(second) == {"orders", "bills"}
+        assert reported(first) == reported(second) == {"orders", "bills"}
         assert first.command.opaque != second.command.opaque
         assert harness.tick(beat * BEAT_MS + BEAT_MS - 1) == ()
         assert harness.next_ms == (beat + 1) * BEAT_MS
@@ -92,13 +92,13 @@ def test_a_beat_goes_out_although_nothing_was_answered() -> None:
     assert [len(harness.tick(beat * BEAT_MS)) for beat in range(4)] == [1, 1, 1, 1]
 
 
-def test_a_changed_topic_is_told_alone_and_at_once() -> None:
+def test_a_changed_topic_is_reported_alone_and_at_once() -> None:
     harness = registrar()
     harness.tick(0)
     harness.update_table(table(2, orders=4, bills=8))
     assert harness.next_ms == CHANGE_GAP_MS
     (change,) = harness.tick(5_000)
-    assert told(change) == {"bills"}
+    assert reported(change) == {"bills"}
     assert not change.is_full
     assert harness.tick(5_001) == ()
     assert harness.next_ms == BEAT_MS
@@ -120,7 +120,7 @@ def test_changes_that_follow_each_other_are_told_together() -> None:
         harness.update_table(table(version, orders=version, bills=version))
         assert harness.tick(5_000 + version) == ()
     (together,) = harness.tick(5_000 + CHANGE_GAP_MS)
-    assert told(together) == {"orders", "bills"}
+    assert reported(together) == {"orders", "bills"}
     assert together.is_full
 
 
@@ -132,7 +132,7 @@ def test_topics_made_one_after_the_other_are_each_told_at_once() -> None:
         assert harness.tick(5_000) == ()  # the last one is on its way
         harness.on_response(last, yes(last), 5_000)
         (last,) = harness.tick(5_000)
-        assert told(last) == {"bills"}
+        assert reported(last) == {"bills"}
 
 
 def test_several_changes_wait_for_more_even_if_all_was_answered() -> None:
@@ -170,7 +170,7 @@ def test_a_name_server_that_refuses_a_part_gets_the_whole_at_once() -> None:
     (part,) = harness.tick(5_000)
     harness.on_response(part, no(part), 5_010)
     (whole,) = harness.tick(5_010)
-    assert told(whole) == {"orders", "bills"}
+    assert reported(whole) == {"orders", "bills"}
     harness.on_response(whole, yes(whole), 5_020)
     assert harness.next_ms == 5_010 + BEAT_MS
 
@@ -199,9 +199,9 @@ def test_one_name_server_that_fails_does_not_hold_up_another() -> None:
     harness.on_response(fine, yes(fine), 10)
     harness.update_table(table(2, orders=4, bills=8))
     (change,) = harness.tick(500)
-    assert (change.name_server, told(change)) == (OTHER, {"bills"})
+    assert (change.name_server, reported(change)) == (OTHER, {"bills"})
     (again,) = harness.tick(10 + RETRY_PAUSE_MS)
-    assert (again.name_server, told(again)) == (ONE, {"orders", "bills"})
+    assert (again.name_server, reported(again)) == (ONE, {"orders", "bills"})
 
 
 def test_a_lost_connection_is_followed_by_everything_and_not_in_a_circle() -> None:
@@ -235,26 +235,26 @@ def test_a_beat_is_ten_to_sixty_seconds(beat_ms: int) -> None:
         Registrar(WHO, [ONE], TopicConfigTable(), now_ms=0, heartbeat_ms=beat_ms)
 
 
-class Telling(RuleBasedStateMachine):
-    """A registrar and two real name server cores, on lines that lose commands and answers, close and restart."""
+class RegistrationMachine(RuleBasedStateMachine):
+    """A registrar and two real name server cores, on connections that lose commands and answers, close and restart."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.now_ms, self.version, self.lines = 0, 1, 0
+        self.now_ms, self.version, self.connections = 0, 1, 0
         self.queues = {"TBW102": 8, "orders": 4}
         self.registrar = Registrar(WHO, [ONE, OTHER], self.table(), now_ms=0)
         self.servers = {
             ONE: NameServerCore(NameServerOptions()),
             OTHER: NameServerCore(NameServerOptions()),
         }
-        self.peers = {address: self.new_line() for address in self.servers}
+        self.peers = {address: self.new_connection() for address in self.servers}
 
     def table(self) -> TopicConfigTable:
         return table(self.version, **self.queues)
 
-    def new_line(self) -> Peer:
-        self.lines += 1
-        return Peer.at("127.0.0.1", 40_000, connection_id=self.lines)
+    def new_connection(self) -> Peer:
+        self.connections += 1
+        return Peer.at("127.0.0.1", 40_000, connection_id=self.connections)
 
     def deliver(self, announcement: NameServerCommand) -> None:
         address = announcement.name_server
@@ -288,11 +288,11 @@ class Telling(RuleBasedStateMachine):
 
     @rule(address=st.sampled_from([ONE, OTHER]), forgets=st.booleans())
     def cut(self, address: str, forgets: bool) -> None:
-        """Cut a line; the name server behind it may have started anew."""
+        """Cut a connection; the name server behind it may have started anew."""
         self.servers[address].connection_closed(self.peers[address], self.now_ms)
         if forgets:
             self.servers[address] = NameServerCore(NameServerOptions())
-        self.peers[address] = self.new_line()
+        self.peers[address] = self.new_connection()
         self.registrar.on_connection_lost(address, self.now_ms)
 
     @rule()
@@ -322,8 +322,8 @@ class Telling(RuleBasedStateMachine):
         assert self.registrar.next_ms <= self.now_ms + BEAT_MS
 
 
-TestTelling = Telling.TestCase
-TestTelling.settings = settings(max_examples=50, stateful_step_count=30, deadline=None)
+TestRegistrationMachine = RegistrationMachine.TestCase
+TestRegistrationMachine.settings = settings(max_examples=50, stateful_step_count=30, deadline=None)
 
 
 def test_a_table_that_knows_static_topics_keeps_them() -> None:

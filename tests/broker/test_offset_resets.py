@@ -53,7 +53,7 @@ def reset(
     return harness.request(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)
 
 
-def told(answer: Command) -> dict[int, int]:
+def reported(answer: Command) -> dict[int, int]:
     """Return what an answer says of each queue."""
     assert answer.code == 0, answer.remark
     return {queue.queue_id: offset for queue, offset in decode_body(ResetOffsets, answer.body).offsets.items()}
@@ -79,22 +79,22 @@ IGNORED = (0, "Offset has been previously reset")
 
 def test_all_queues_go_to_a_time_and_the_answer_says_where(harness: BrokerHarness) -> None:
     answer = reset(harness)
-    assert told(answer) == {0: 2, 1: 2}
+    assert reported(answer) == {0: 2, 1: 2}
     assert Queue("orders", "broker-0", 1) in decode_body(ResetOffsets, answer.body).offsets
     assert (answer.body[:17], query(harness)) == (b'{"offsetTable":{{', 2)
 
 
 def test_a_time_below_zero_is_the_end_and_one_queue_goes_alone(harness: BrokerHarness) -> None:
     store_messages(harness, [b"5"])
-    assert told(reset(harness, -1)) == {0: 6, 1: 5}
-    assert told(reset(harness, START_MS, 1)) == {1: 0}
-    assert told(reset(harness, START_MS, 1, 3)) == {1: 3}
-    assert told(reset(harness, START_MS, None, None)) == {0: 0, 1: 0}
+    assert reported(reset(harness, -1)) == {0: 6, 1: 5}
+    assert reported(reset(harness, START_MS, 1)) == {1: 0}
+    assert reported(reset(harness, START_MS, 1, 3)) == {1: 3}
+    assert reported(reset(harness, START_MS, None, None)) == {0: 0, 1: 0}
 
 
 def test_a_request_of_4_9_has_neither_queue_nor_offset(harness: BrokerHarness) -> None:
     fields = {"topic": "orders", "group": "billing", "timestamp": str(START_MS + 1_000), "isForce": "true"}
-    assert told(harness.request(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields)) == {0: 1, 1: 1}
+    assert reported(harness.request(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields)) == {0: 1, 1: 1}
 
 
 def test_the_next_pull_is_told_where_to_go_and_commits_are_ignored_until_then(harness: BrokerHarness) -> None:
@@ -124,20 +124,20 @@ def test_a_member_that_goes_away_before_it_said_that_it_went_leaves_the_reset_to
     harness: BrokerHarness,
 ) -> None:
     reset(harness)
-    line = harness.connect()
-    assert pull(harness, pull_header(5), peer=line).code == 21
-    harness.disconnect(line)
+    own_peer = harness.connect()
+    assert pull(harness, pull_header(5), peer=own_peer).code == 21
+    harness.disconnect(own_peer)
     assert (commit(harness, 5), pull(harness, pull_header(5)).code) == (IGNORED, 21)
     assert pull(harness, pull_header(2)).code == 0
 
 
-def test_a_pull_that_waits_is_told_at_once(harness: BrokerHarness) -> None:
+def test_a_pull_that_waits_is_reported_at_once(harness: BrokerHarness) -> None:
     mine, other = start_pull(harness, pull_header(5)), start_pull(harness, pull_header(5, group="else"))
     reset(harness)
-    answer = harness.take_response(mine)
+    answer = harness.pop_response(mine)
     assert answer is not None
     assert (answer.code, pull_fields(answer).next_begin_offset) == (21, 2)
-    assert harness.take_response(other) is None
+    assert harness.pop_response(other) is None
 
 
 def test_a_reset_outlives_a_restart_as_what_is_committed(harness: BrokerHarness) -> None:
@@ -149,8 +149,8 @@ def test_a_reset_outlives_a_restart_as_what_is_committed(harness: BrokerHarness)
 def test_the_last_pull_of_a_connection_is_told_for_those_before_it_nobody_listens(harness: BrokerHarness) -> None:
     given_up, mine = start_pull(harness, pull_header(5)), start_pull(harness, pull_header(5))
     reset(harness)
-    assert harness.take_response(given_up) is None
-    answer = harness.take_response(mine)
+    assert harness.pop_response(given_up) is None
+    answer = harness.pop_response(mine)
     assert answer is not None
     assert (answer.code, pull_fields(answer).next_begin_offset) == (21, 2)
 
@@ -175,37 +175,37 @@ def test_our_owner_goes_there_once_and_keeps_its_lock(harness: BrokerHarness) ->
 
 def test_without_force_a_group_only_goes_back(harness: BrokerHarness) -> None:
     harness.state.offsets.put("billing", "orders", 0, 1)
-    assert told(reset(harness, force=False)) == {0: 1, 1: 2}
+    assert reported(reset(harness, force=False)) == {0: 1, 1: 2}
     assert pull(harness, pull_header(1)).code == 0
     assert pull(harness, pull_header(1, queue_id=1)).code == 21
 
 
-def test_what_is_not_there_is_said(harness: BrokerHarness) -> None:
+def test_what_is_not_there_is_reported(harness: BrokerHarness) -> None:
     assert reset(harness, topic="nowhere").code == 17
     assert reset(harness, group="nobody").code == 26
     assert reset(harness, queue_id=2).code == 29
     assert reset(harness, queue_id=0, offset=7).code == 1
     assert reset(harness, queue_id=0, offset=-2).code == 1
-    assert told(reset(harness, queue_id=0, offset=6)) == {0: 5}
-    assert told(reset(harness, (1 << 63) - 1, queue_id=-(1 << 31))) == {0: 5, 1: 5}
+    assert reported(reset(harness, queue_id=0, offset=6)) == {0: 5}
+    assert reported(reset(harness, (1 << 63) - 1, queue_id=-(1 << 31))) == {0: 5, 1: 5}
 
 
 def test_members_of_a_clustering_group_are_not_pushed_to(harness: BrokerHarness) -> None:
     send_heartbeat(harness, "one", harness.peer)
     harness.sent_to()
-    assert told(reset(harness)) == {0: 2, 1: 2}
+    assert reported(reset(harness)) == {0: 2, 1: 2}
     assert harness.sent_to() == []
 
 
-def test_each_member_of_a_broadcasting_group_is_told_by_220(harness: BrokerHarness) -> None:
+def test_each_member_of_a_broadcasting_group_is_reported_by_220(harness: BrokerHarness) -> None:
     peers = [harness.connect(), harness.connect()]
-    for number, line in enumerate(peers):
-        send_heartbeat(harness, f"m{number}", line, model=MessageModel.BROADCASTING)
-        harness.sent_to(line)
+    for number, own_peer in enumerate(peers):
+        send_heartbeat(harness, f"m{number}", own_peer, model=MessageModel.BROADCASTING)
+        harness.sent_to(own_peer)
     reset(harness)
-    for line in peers:
-        (push,) = [command for command in harness.sent_to(line) if command.code == 220]
+    for own_peer in peers:
+        (push,) = [command for command in harness.sent_to(own_peer) if command.code == 220]
         assert push.is_oneway
         assert (push.texts()["group"], push.texts()["topic"]) == ("billing", "orders")
-        assert told(Command(0, body=push.body)) == {0: 2, 1: 2}
+        assert reported(Command(0, body=push.body)) == {0: 2, 1: 2}
     assert pull(harness, pull_header(5)).code == 19

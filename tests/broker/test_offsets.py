@@ -130,7 +130,7 @@ def test_an_offset_beyond_the_end_of_its_queue_is_at_the_end_after_a_start(harne
     assert query(harness) == 3
 
 
-def test_the_ends_of_a_queue_are_told_and_0_for_one_that_is_not_there(harness: BrokerHarness) -> None:
+def test_the_ends_of_a_queue_are_reported_and_0_for_one_that_is_not_there(harness: BrokerHarness) -> None:
     store_messages(harness, [b"x"] * 5)
     harness.state.store.delete_topic(b"orders")
     store_messages(harness, [b"x"] * 2)
@@ -168,7 +168,7 @@ def test_the_offset_at_a_time_is_the_first_at_or_after_it_or_the_last_at_or_befo
         assert search(harness, (1 << 63) - 1, boundary) in {3, 4}
 
 
-def test_the_time_of_the_oldest_message_is_told_and_minus_1_without_one(harness: BrokerHarness) -> None:
+def test_the_time_of_the_oldest_message_is_reported_and_minus_1_without_one(harness: BrokerHarness) -> None:
     def earliest(topic: str = "orders") -> int:
         answer = harness.request(RequestCode.GET_EARLIEST_MSG_STORETIME, QueueRequest(topic, 0))
         return answer.header(EarliestStoreTimeResponse).timestamp

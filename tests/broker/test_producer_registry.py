@@ -13,7 +13,7 @@ LINES = [Peer.at("10.0.0.1", 1_000 + number, connection_id=number) for number in
 
 
 def table(*numbers: int, group: str = "pg") -> ProducerRegistry:
-    """Register producers on these lines."""
+    """Register producers on these connections."""
     producers = ProducerRegistry()
     for number in numbers:
         producers.register(group, producer(number))

@@ -164,10 +164,10 @@ def test_a_pull_that_waits_is_woken_by_what_matches_behind_a_message_on_which_th
     )
     waiting = [start_pull(harness, pull_header(flags=0)), start_pull(harness, pull_header(wanted="*"))]
     store_messages(harness, [b"bad"], properties=b"amount\x010E\x02")
-    assert harness.take_response(waiting[0]) is None
-    assert harness.take_response(waiting[1]) is not None
+    assert harness.pop_response(waiting[0]) is None
+    assert harness.pop_response(waiting[1]) is not None
     store_messages(harness, [b"good"], properties=b"amount\x0111\x02")
-    answer = harness.take_response(waiting[0])
+    answer = harness.pop_response(waiting[0])
     assert answer is not None
     assert (bodies(answer), pull_fields(answer).next_begin_offset) == ([b"good"], 2)
     assert len(harness.state.warnings) == 1
@@ -267,7 +267,7 @@ def forbidden(answer: Command) -> tuple[int, str | None]:
     return answer.code, answer.texts().get("forbiddenType")
 
 
-def test_what_is_forbidden_says_why(harness: BrokerHarness) -> None:
+def test_what_is_forbidden_gives_the_reason(harness: BrokerHarness) -> None:
     harness.state.groups.put(SubscriptionGroupConfig(name="off", consume_enabled=False), harness.now_ms)
     assert forbidden(pull(harness, pull_header(group="off"))) == (16, "2")
     make_topic(harness, "shut", permission=2)

@@ -46,7 +46,7 @@ def test_a_lock_lives_a_minute_from_the_last_call(*, registered: bool) -> None:
     assert second.lock(0) == {0: 0}
 
 
-def test_only_its_owner_unlocks_and_a_stranger_is_answered_with_success() -> None:
+def test_only_its_owner_unlocks_and_another_member_is_answered_with_success() -> None:
     harness = BrokerHarness()
     first, second = java(harness, "c1"), java(harness, "c2")
     first.lock(0)
@@ -70,10 +70,10 @@ def test_queues_of_another_broker_are_not_locked_here() -> None:
     body = LockRequest(
         client_id="c1", group=GROUP, queues=(ref(0, broker="broker-9"), ref(-1), ref(1)), steelyard=LockExtension()
     )
-    told = decode_body(LockResponse, harness.request(Code.LOCK_BATCH_MQ, body=encode_body(body)).body)
-    assert told.granted == (ref(1),)
-    assert told.steelyard is not None
-    assert len(told.steelyard.denied or ()) == 2
+    reported = decode_body(LockResponse, harness.request(Code.LOCK_BATCH_MQ, body=encode_body(body)).body)
+    assert reported.granted == (ref(1),)
+    assert reported.steelyard is not None
+    assert len(reported.steelyard.denied or ()) == 2
 
 
 def test_a_registered_connection_locks_and_unlocks_under_its_own_id_alone() -> None:

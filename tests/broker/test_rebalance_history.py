@@ -32,7 +32,7 @@ def history(harness: BrokerHarness, group: str = GROUP) -> list[RebalanceHistory
     return [each for each in found if each is not None and each.group == group]
 
 
-def marks(record: RebalanceHistoryRecord) -> list[tuple[str, str]]:
+def owner_changes(record: RebalanceHistoryRecord) -> list[tuple[str, str]]:
     """Return who came and went."""
     return [(change.member, change.what) for change in record.changed]
 
@@ -81,12 +81,12 @@ def test_a_planned_hand_over_is_one_move_with_its_gap_and_the_reason() -> None:
     second.lock(2, 3)
     harness.advance(QUIET_MS)
     record = history(harness)[-1]
-    assert marks(record) == [("c2", "joined")]
+    assert owner_changes(record) == [("c2", "joined")]
     assert record.owners["orders"] == (0, 0, 1, 1)
     assert in_short(list(record.moves)) == [(queue, "c1", "c2", 7, "given up", "c2 joined") for queue in (2, 3)]
 
 
-def test_a_queue_that_is_free_for_long_is_told_when_it_gets_free_and_when_it_is_taken() -> None:
+def test_a_queue_that_is_free_for_long_is_reported_when_it_gets_free_and_when_it_is_taken() -> None:
     harness = opened()
     first, second = pair(harness)
     first.unlock(3)
@@ -110,7 +110,7 @@ def test_who_says_unregistration_left() -> None:
     harness.advance(QUIET_MS)
     record = history(harness)[-1]
     assert record.members == ("c2",)
-    assert marks(record) == [("c2", "joined"), ("c1", "left")]
+    assert owner_changes(record) == [("c2", "joined"), ("c1", "left")]
     assert in_short(list(record.moves))[0] == (0, "c1", "c2", 0, "left", "c1 left")
     assert in_short(list(record.moves))[1] == (1, "c1", None, None, "left", "c1 left")
 
@@ -125,7 +125,7 @@ def test_who_hands_over_before_it_goes_left_too() -> None:
     first.unregister()
     harness.advance(QUIET_MS)
     record = history(harness)[-1]
-    assert marks(record) == [("c1", "leaving"), ("c1", "left")]
+    assert owner_changes(record) == [("c1", "leaving"), ("c1", "left")]
     assert in_short(list(record.moves)) == [(queue, "c1", "c2", 0, "left", "c1 left") for queue in range(4)]
 
 
@@ -139,7 +139,7 @@ def test_whose_connection_closed_is_gone_and_its_queues_are_lost() -> None:
     second.lock(0, 1, 2, 3)
     harness.advance(QUIET_MS)
     record = history(harness)[-1]
-    assert marks(record) == [("c1", "gone")]
+    assert owner_changes(record) == [("c1", "gone")]
     why = "c1 disconnected (connection closed)"
     assert in_short(list(record.moves)) == [(queue, "c1", "c2", 20, "lost", why) for queue in range(4)]
 
@@ -187,8 +187,8 @@ def test_of_a_group_that_locks_nothing_only_who_came_and_went_is_known() -> None
     harness.advance(QUIET_MS)
     member.unregister()
     harness.advance(40_000)
-    told = [(record.members, marks(record), record.owners, record.moves) for record in history(harness)]
-    assert told == [
+    reported = [(record.members, owner_changes(record), record.owners, record.moves) for record in history(harness)]
+    assert reported == [
         (("j1",), [("j1", "joined")], {}, ()),
         ((), [("j1", "left")], {}, ()),
     ]
@@ -204,7 +204,9 @@ def test_who_goes_on_after_a_restart_has_not_moved() -> None:
     first.reconnect(held={"orders": tuple(held.items())})
     harness.advance(5_000)
     later = history(harness)[before:]
-    assert [(marks(record), record.moves, record.rebalance) for record in later] == [([("c1", "back")], (), None)]
+    assert [(owner_changes(record), record.moves, record.rebalance) for record in later] == [
+        ([("c1", "back")], (), None)
+    ]
     assert later[0].owners["orders"] == (0, 0, 0, 0)
     assert harness.state.rebalance_history.totals[GROUP].kept == 4
 

@@ -100,7 +100,7 @@ def test_a_history_is_the_same_each_time(script: list[tuple[str, int, set[int]]]
     assert history(live(script)) == history(live(script))
 
 
-def test_a_full_disk_costs_only_the_history_and_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_costs_only_the_history_and_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
     harness = opened()
     first, second = pair(harness)
     known = len(history(harness))
@@ -135,9 +135,9 @@ def test_any_number_of_groups_and_queues_takes_a_bounded_memory() -> None:
     kept = moves.__dict__
     assert len(kept["_histories"]) == 10_000
     assert kept["_remembered_owners"] <= 200_000
-    story = kept["_histories"]["g1"]
-    assert len(story.moves) == 2_000
-    assert len(story.free_queues) + len(story.rebalance.before) <= 200_000
+    group_history = kept["_histories"]["g1"]
+    assert len(group_history.moves) == 2_000
+    assert len(group_history.free_queues) + len(group_history.rebalance.before) <= 200_000
     assert len(moves.totals) == 2_001
     assert OTHER_GROUPS in moves.totals
 
@@ -186,10 +186,10 @@ def test_moves_of_many_groups_that_wait_to_be_written_have_an_end(monkeypatch: p
         for group in ("a", "b", "c"):
             moves.record_member_event(group, "c1", MembershipEvent.JOINED, turn)
             moves.lock_acquired(group, ("orders", turn), "c1", turn, is_kept=False)
-    stories = list(moves.due_histories(5, everything=True))
-    assert sum(len(each.moves) + len(each.member_changes) for each in stories) == 10
-    assert sum(each.omitted for each in stories) == 10
-    for each in stories:
+    histories = list(moves.due_histories(5, everything=True))
+    assert sum(len(each.moves) + len(each.member_changes) for each in histories) == 10
+    assert sum(each.omitted for each in histories) == 10
+    for each in histories:
         moves.mark_written(each)
     moves.lock_acquired("a", ("orders", 9), "c1", 5, is_kept=False)
     assert [len(each.moves) for each in moves.due_histories(5, everything=True)] == [1]

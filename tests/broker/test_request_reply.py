@@ -16,7 +16,7 @@ _REPLY = "MSG_TYPE\x01reply\x02REPLY_TO_CLIENT\x01127.0.0.1@asker\x02CORRELATION
 
 
 def _asker(harness: BrokerHarness) -> Peer:
-    """Return the line of a client that is known to the broker."""
+    """Return the connection of a client that is known to the broker."""
     peer = harness.connect()
     harness.state.producers.record_client("127.0.0.1@asker", peer)
     return peer

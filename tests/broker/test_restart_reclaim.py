@@ -32,7 +32,7 @@ def test_a_new_group_does_not_wait() -> None:
     assert set(first.lock(0)) == {0}
 
 
-def test_a_restarted_broker_gives_everything_to_the_first_caller_only_once_it_has_settled() -> None:
+def test_a_restarted_broker_gives_everything_to_the_first_client_only_once_it_has_settled() -> None:
     harness, (first, second) = started()
     first.reconnect()
     assert not group_view(harness).settled

@@ -56,7 +56,7 @@ def test_speeds_are_three_numbers_each(harness: BrokerHarness) -> None:
     harness.state.traffic.record_pulled("billing", "orders", 10, 1_000)
     harness.state.traffic.record_empty_pull()
     harness.advance(10_000)
-    told = runtime(harness)
+    reported = runtime(harness)
     for name, first in (
         ("putTps", 2),
         ("getFoundTps", 0.1),
@@ -65,7 +65,7 @@ def test_speeds_are_three_numbers_each(harness: BrokerHarness) -> None:
         ("getTransferredTps", 1),
         ("getTransferedTps", 1),
     ):
-        speeds = [float(number) for number in told[name].split(" ")]
+        speeds = [float(number) for number in reported[name].split(" ")]
         assert len(speeds) == 3
         assert speeds[0] == pytest.approx(first), name
 
@@ -79,20 +79,24 @@ def test_what_was_stored_is_reported(harness: BrokerHarness) -> None:
     )
     harness.request(Code.SEND_MESSAGE_V2, message("orders"), b"body", now_ms=START_MS + 5_000)
     harness.now_ms = START_MS + 96_000
-    told = runtime(harness)
-    assert told["earliestMessageTimeStamp"] == str(START_MS + 5_000)
-    assert told["putMessageTimesTotal"] == told["msgPutTotalTodayNow"] == "1"
-    assert told["putMessageSizeTotal"] == told["commitLogMaxOffset"] == str(harness.state.store.end)
-    assert float(told["putMessageAverageSize"]) == harness.state.store.end
-    assert told["runtime"] == "[ 0 days, 0 hours, 1 minutes, 36 seconds ]"
-    assert told["bootTimestamp"] == str(START_MS)
-    assert told["remainHowManyDataToFlush"].endswith(" B")
-    assert 0 <= float(told["commitLogDiskRatio"]) < 1
+    reported = runtime(harness)
+    assert reported["earliestMessageTimeStamp"] == str(START_MS + 5_000)
+    assert reported["putMessageTimesTotal"] == reported["msgPutTotalTodayNow"] == "1"
+    assert reported["putMessageSizeTotal"] == reported["commitLogMaxOffset"] == str(harness.state.store.end)
+    assert float(reported["putMessageAverageSize"]) == harness.state.store.end
+    assert reported["runtime"] == "[ 0 days, 0 hours, 1 minutes, 36 seconds ]"
+    assert reported["bootTimestamp"] == str(START_MS)
+    assert reported["remainHowManyDataToFlush"].endswith(" B")
+    assert 0 <= float(reported["commitLogDiskRatio"]) < 1
 
 
 def test_the_release_is_reported(harness: BrokerHarness) -> None:
-    told = runtime(harness)
-    assert (told["brokerVersion"], told["brokerVersionDesc"], told["brokerActive"]) == ("513", "V5_5_0", "true")
+    reported = runtime(harness)
+    assert (reported["brokerVersion"], reported["brokerVersionDesc"], reported["brokerActive"]) == (
+        "513",
+        "V5_5_0",
+        "true",
+    )
 
 
 def test_delay_levels_that_have_messages_are_reported(harness: BrokerHarness) -> None:
@@ -106,9 +110,9 @@ def test_delay_levels_that_have_messages_are_reported(harness: BrokerHarness) ->
         stored_ms=START_MS,
     )
     harness.flush()
-    told = runtime(harness)
-    assert told["scheduleMessageOffset_3"] == "0,1"
-    assert "scheduleMessageOffset_1" not in told
+    reported = runtime(harness)
+    assert reported["scheduleMessageOffset_3"] == "0,1"
+    assert "scheduleMessageOffset_1" not in reported
 
 
 # -- what ours are told beyond Apache ----------------------------------------------------------------------------------
@@ -153,16 +157,16 @@ def test_the_last_start_is_reported() -> None:
     left.open("commitlog/00000000000000000000").write(50, b"\xff\xff")
     again = BrokerHarness(disk=left)
     again.state.open_duration_ms = 12
-    told = report(again)
-    assert told.recovery == RecoveryReport(
+    reported = report(again)
+    assert reported.recovery == RecoveryReport(
         found="unclosed", records=2, read_bytes=end, cut_bytes=4, damages=1, took_ms=12
     )
-    assert told.damages == 2
-    assert [each.what for each in told.damage or ()] == ["damaged", "cut off"]
-    assert told.refusal is None
+    assert reported.damages == 2
+    assert [each.what for each in reported.damage or ()] == ["damaged", "cut off"]
+    assert reported.refusal is None
 
 
-def test_a_broker_that_takes_no_messages_says_why(harness: BrokerHarness) -> None:
+def test_a_broker_that_takes_no_messages_gives_the_reason(harness: BrokerHarness) -> None:
     harness.request(Code.SEND_MESSAGE_V2, message("orders"), b"body")
     harness.disk.fail_next("fsync", "error")
     job = harness.broker.begin_sync(harness.now_ms)

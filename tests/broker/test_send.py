@@ -139,7 +139,7 @@ _REFUSALS: list[tuple[str, SendMessageV2, bytes, int]] = [
 @pytest.mark.parametrize(
     ("header", "body", "code"), [case[1:] for case in _REFUSALS], ids=[case[0] for case in _REFUSALS]
 )
-def test_a_refused_send_says_so_and_leaves_nothing_behind(header: SendMessageV2, body: bytes, code: int) -> None:
+def test_a_refused_send_reports_it_and_leaves_nothing_behind(header: SendMessageV2, body: bytes, code: int) -> None:
     harness = BrokerHarness(_BIG)
     topics = harness.state.topics.changes
     answer = harness.request(310, header, body)
@@ -170,11 +170,11 @@ def test_the_answer_waits_for_the_log_and_on_a_careful_broker_for_the_disk() -> 
     first = harness.send(310, message(properties=_TEXT), b"1", flush=False)
     assert harness.sent_to() == []
     harness.flush()
-    assert harness.take_response(first) is None
+    assert harness.pop_response(first) is None
     unhurried = harness.send(310, message(properties=_TEXT.replace("true", "false")), b"2")
-    assert harness.take_response(unhurried) is not None
+    assert harness.pop_response(unhurried) is not None
     harness.sync()
-    assert harness.take_response(first) is not None
+    assert harness.pop_response(first) is not None
 
 
 def test_a_message_that_the_disk_did_not_take_is_not_acknowledged() -> None:

@@ -126,6 +126,6 @@ def test_the_answer_waits_for_the_disk_on_a_careful_broker() -> None:
     harness = BrokerHarness(BrokerOptions(flush="sync"))
     harness.send(310, message(properties=_TEXT), b"again")
     opaque = harness.send(36, SendMessageBack(0, "billing", 1))
-    assert harness.take_response(opaque) is None
+    assert harness.pop_response(opaque) is None
     harness.sync()
-    assert harness.take_response(opaque) is not None
+    assert harness.pop_response(opaque) is not None

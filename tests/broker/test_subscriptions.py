@@ -17,15 +17,15 @@ members = st.lists(st.tuples(st.integers(0, 4), st.lists(subscriptions, max_size
 
 @given(members)
 def test_members_that_come_change_and_go_leave_what_the_others_want(
-    story: list[tuple[int, list[SubscriptionBody]]],
+    history: list[tuple[int, list[SubscriptionBody]]],
 ) -> None:
     wants, now = GroupSubscriptions(), dict[int, dict[str, SubscriptionBody]]()
-    for member, told in story:
+    for member, reported in history:
         if member in now:
             before = now.pop(member)
             wants.remove(before, signature_of(before))
-        if told:
-            now[member] = newest_by_topic(told)
+        if reported:
+            now[member] = newest_by_topic(reported)
             wants.add(now[member], signature_of(now[member]))
         everything = [each for wanted in now.values() for each in wanted.values()]
         assert set(wants.newest) == {each.topic for each in everything}
@@ -36,8 +36,8 @@ def test_members_that_come_change_and_go_leave_what_the_others_want(
 
 
 def test_versions_the_order_of_tags_and_retries_do_not_make_members_differ() -> None:
-    def shape(*told: SubscriptionBody) -> object:
-        return signature_of(newest_by_topic(told))
+    def shape(*reported: SubscriptionBody) -> object:
+        return signature_of(newest_by_topic(reported))
 
     plain = shape(SubscriptionBody(topic="t", expression="a || b", version=1))
     assert plain == shape(SubscriptionBody(topic="t", expression="b||a", version=9))

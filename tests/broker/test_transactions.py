@@ -107,7 +107,7 @@ def test_an_end_that_is_not_known_yet_is_not_answered() -> None:
     harness = BrokerHarness()
     commit = _begin(harness)
     opaque = harness.send(37, EndTransaction("shop", 0, commit.commit_log_offset, 0, "U"))
-    assert harness.take_response(opaque) is None
+    assert harness.pop_response(opaque) is None
     assert harness.topic(_OPS) == []
 
 
@@ -134,7 +134,7 @@ def test_two_ends_in_one_breath_are_one() -> None:
     first = harness.send(37, commit, flush=False)
     second = harness.send(37, commit, flush=False)
     harness.flush()
-    answers = [harness.take_response(opaque) for opaque in (first, second)]
+    answers = [harness.pop_response(opaque) for opaque in (first, second)]
     assert [answer and answer.code for answer in answers] == [0, 0]
     assert _bodies(harness) == [b"paid"]
 
@@ -430,9 +430,9 @@ def test_the_answer_waits_for_the_disk_on_a_careful_broker() -> None:
     text = "TRAN_MSG\x01true\x02PGROUP\x01shop\x02UNIQ_KEY\x01U\x02"
     harness.send(310, message(properties=text, sys_flag=4), b"paid")
     opaque = harness.send(37, EndTransaction("shop", 0, 0, _COMMIT, "U"))
-    assert harness.take_response(opaque) is None
+    assert harness.pop_response(opaque) is None
     harness.sync()
-    assert harness.take_response(opaque) is not None
+    assert harness.pop_response(opaque) is not None
 
 
 _STEPS = st.lists(

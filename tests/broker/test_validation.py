@@ -26,7 +26,7 @@ def test_names_that_could_leave_the_directory_or_a_record_are_refused(name: str)
             check(name)
 
 
-def test_a_broker_may_tell_its_room() -> None:
+def test_a_broker_may_report_its_machine_room() -> None:
     check_broker("east@broker-a")
     for name in ("@broker-a", "east@", "east@broker@a", "@"):
         with pytest.raises(ConfigurationError):

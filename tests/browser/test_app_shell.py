@@ -77,7 +77,7 @@ def test_pages_can_be_visited_again_and_back_goes_where_one_was(stage: BrowserSt
     expect(page.locator("main h1")).to_have_text("Brokers")
 
 
-def test_an_address_without_a_page_says_so(stage: BrowserStage) -> None:
+def test_an_address_without_a_page_reports_it(stage: BrowserStage) -> None:
     page = stage.open("/nowhere")
     expect(page.locator("main h1")).to_have_text("There is no page at /nowhere")
     page.locator("main").get_by_role("link", name="Overview").click()

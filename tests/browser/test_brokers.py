@@ -53,7 +53,7 @@ def test_one_broker_is_shown_in_full_and_its_settings_can_be_searched(stage: Bro
     expect(commands.nth(1)).to_contain_text("steelyard broker config show broker-0")
 
 
-def test_a_broker_that_is_not_there_is_said(stage: BrowserStage) -> None:
+def test_a_broker_that_is_not_there_is_reported(stage: BrowserStage) -> None:
     stage.expected.add(404)
     page = stage.open("/brokers/broker-9")
     expect(page.get_by_role("alert").first).to_contain_text("knows no broker 'broker-9'", timeout=5_000)
@@ -68,10 +68,10 @@ def test_any_cluster_shows_its_brokers_and_says_what_they_do_not_tell(any_stage:
     page = any_stage.open("/brokers")
     rows = page.get_by_role("region", name="Brokers").locator("tbody tr")
     expect(rows.first).to_contain_text("not flushed", timeout=15_000)
-    told = rows.first.inner_text()
+    reported = rows.first.inner_text()
     name = rows.first.get_by_role("link").inner_text()
     notes = page.get_by_role("region", name="Not reported by this cluster")
-    if "not reported" in told:
+    if "not reported" in reported:
         expect(notes).to_contain_text(f"{name}")
     else:
         expect(notes).to_be_hidden()

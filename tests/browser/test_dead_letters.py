@@ -82,7 +82,7 @@ def test_a_hostile_dead_letter_is_text(stage: BrowserStage) -> None:
     expect(page).not_to_have_url(re.compile("id="))
 
 
-def test_a_group_that_gave_nothing_up_says_so(stage: BrowserStage) -> None:
+def test_a_group_that_gave_nothing_up_reports_it(stage: BrowserStage) -> None:
     expect(stage.open("/dead-letters").locator("main")).to_contain_text("No group has dead letters")
     with Admin(stage.namesrv) as admin:
         admin.groups.create("billing")

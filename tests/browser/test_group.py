@@ -139,7 +139,7 @@ def _go_back_to(page: Page, reason: str) -> None:
     expect(wanted).to_be_visible()
 
 
-def test_the_history_survives_a_restart_of_page_and_broker(browser: Browser, tmp_path: Path) -> None:
+def test_the_history_survives_a_restart_of_dashboard_and_broker(browser: Browser, tmp_path: Path) -> None:
     with _playing(browser, tmp_path) as stage:
         _topic(stage)
         with (
@@ -226,14 +226,14 @@ def _large(at_ms: int) -> GroupDescription:
 def test_a_thousand_queues_and_a_hundred_members_have_a_compact_form(
     stage: BrowserStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looks = 0
+    polls = 0
 
-    async def look(*_: object, **__: object) -> GroupDescription:
-        nonlocal looks
-        looks += 1
-        return _large(1_700_000_000_000 + looks)
+    async def collect(*_: object, **__: object) -> GroupDescription:
+        nonlocal polls
+        polls += 1
+        return _large(1_700_000_000_000 + polls)
 
-    monkeypatch.setattr(GroupAdmin, "describe", look)
+    monkeypatch.setattr(GroupAdmin, "describe", collect)
     page = stage.open("/groups/large")
     expect(page.locator(".boxes > li")).to_have_count(1_000)
     expect(page.locator(".boxes .box.nobody")).to_have_count(1)
@@ -271,7 +271,7 @@ def test_it_is_shown_on_any_cluster(any_stage: BrowserStage) -> None:
         check_command(line.text_content() or "")
 
 
-def test_reasons_are_told_in_chinese_too(stage: BrowserStage) -> None:
+def test_reasons_are_reported_in_chinese_too(stage: BrowserStage) -> None:
     _topic(stage)
     with run_members(stage.namesrv, "billing", "orders", "till-1"):
         page = stage.open("/groups/billing", locale="zh-CN")

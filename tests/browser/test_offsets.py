@@ -81,7 +81,7 @@ def test_another_wish_takes_the_preview_away(stage: BrowserStage) -> None:
     expect(preview).to_be_hidden()
 
 
-def test_a_page_that_is_read_only_shows_the_command_line_instead(stage: BrowserStage) -> None:
+def test_a_read_only_dashboard_shows_the_command_line_instead(stage: BrowserStage) -> None:
     with Admin(stage.namesrv) as admin:
         admin.topics.create("orders", 1)
     with run_members(stage.namesrv, "billing", "orders", "till-1"):
@@ -117,7 +117,7 @@ def test_offsets_of_any_cluster_are_seen_and_reset(any_stage: BrowserStage) -> N
         expect(lag).to_have_text("8", timeout=10_000)
 
 
-def test_what_a_cluster_cannot_do_with_members_online_is_said(any_stage: BrowserStage) -> None:
+def test_what_a_cluster_cannot_do_with_members_online_is_reported(any_stage: BrowserStage) -> None:
     topic, group = "online-orders", "online-billing"
     any_stage.expected.add(501)
     with Admin(any_stage.namesrv) as admin:

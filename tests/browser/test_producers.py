@@ -6,7 +6,7 @@ from steelyard import Admin, Message, Producer
 from tests.browser.stage import BrowserStage
 
 
-def test_a_broker_that_a_producer_walks_around_is_seen_without_reload(stage: BrowserStage) -> None:
+def test_a_broker_that_a_producer_avoids_is_seen_without_reload(stage: BrowserStage) -> None:
     assert stage.cluster is not None
     with Admin(stage.namesrv) as admin:
         admin.topics.create("orders", 2)

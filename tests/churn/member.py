@@ -49,9 +49,9 @@ def working(orders: Orders, moved: Callable[[Rebalanced], object]) -> Consumer:
     return consumer
 
 
-def _tell(moved: Rebalanced) -> None:
+def _print(moved: Rebalanced) -> None:
     print(json.dumps({"at_ms": moved.at_ms, "queues": list(moved.queues), "why": moved.why}), flush=True)
 
 
 if __name__ == "__main__":
-    working(msgspec.json.decode(sys.argv[1], type=Orders), _tell).run()
+    working(msgspec.json.decode(sys.argv[1], type=Orders), _print).run()

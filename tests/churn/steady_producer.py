@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from steelyard.model import Queue
 from steelyard.wire.batch import BatchItem
 from tests.interop.mixed.broker_pairs import BrokerPair
-from tests.interop.servers import Line
+from tests.interop.servers import WireConnection
 from tests.interop.wire_client import send_batch
 
 __all__ = ["SteadyProducer"]
@@ -47,14 +47,16 @@ class SteadyProducer:
 
     def _run(self) -> None:
         try:
-            with ExitStack() as lines:
-                self._send_all({broker: lines.enter_context(self._pair.line(broker)) for broker in self._pair.brokers})
+            with ExitStack() as connections:
+                self._send_all(
+                    {broker: connections.enter_context(self._pair.connection(broker)) for broker in self._pair.brokers}
+                )
         except BaseException as failure:
             self._failure = failure
         with self._progress:
             self._progress.notify_all()
 
-    def _send_all(self, lines: Mapping[str, Line]) -> None:
+    def _send_all(self, connections: Mapping[str, WireConnection]) -> None:
         started, begun = time.monotonic(), 0
         for first in itertools.count(0, _BATCH):
             for key, queue in enumerate(self._queues):
@@ -64,7 +66,7 @@ class SteadyProducer:
                 uids = [f"{key}:{number}" for number in some]
                 items = [BatchItem(0, uid.encode(), b"") for uid in uids]
                 born_ms = time.time_ns() // 1_000_000
-                send_batch(lines[queue.broker], queue.topic, queue.queue_id, items, born_ms=born_ms)
+                send_batch(connections[queue.broker], queue.topic, queue.queue_id, items, born_ms=born_ms)
                 begun += len(uids)
                 with self._progress:
                     self.sent.update(uids)

@@ -50,7 +50,7 @@ class Member(Protocol):
     def kill(self) -> None:
         """End it without a goodbye."""
 
-    def said(self) -> str:
+    def output(self) -> str:
         """Return the end of its output."""
 
 
@@ -63,16 +63,16 @@ class LocalMember:
         self._joined = threading.Event()
         self._last: Rebalanced | None = None
         self.runs = True
-        self._consumer = working(orders, self._moved).start()
+        self._consumer = working(orders, self._rebalanced).start()
 
-    def _moved(self, moved: Rebalanced) -> None:
+    def _rebalanced(self, moved: Rebalanced) -> None:
         self._last = moved
         if moved.queues:
             self._joined.set()
 
     def wait_joined(self) -> None:
         """Wait until it holds a queue."""
-        assert self._joined.wait(_JOIN_SECONDS), f"{self.log.stem} got no queue: {self.said()}"
+        assert self._joined.wait(_JOIN_SECONDS), f"{self.log.stem} got no queue: {self.output()}"
 
     def leave(self) -> None:
         """Stop it, and wait until it has ended."""
@@ -85,7 +85,7 @@ class LocalMember:
         self._consumer.interrupt()
         self.leave()
 
-    def said(self) -> str:
+    def output(self) -> str:
         """Return the last move."""
         return str(self._last)
 
@@ -96,7 +96,7 @@ class ChurnMember:
     def __init__(self, orders: Orders) -> None:
         self.log = Path(orders.log)
         self.killed_ns: int | None = None
-        self._said: list[str] = []
+        self._output: list[str] = []
         self._joined = threading.Event()
         command = [sys.executable, "-m", "tests.churn.member", msgspec.json.encode(orders).decode()]
         environment = os.environ | {"PYTHONPATH": str(_ROOT)}
@@ -107,14 +107,14 @@ class ChurnMember:
 
     def wait_joined(self) -> None:
         """Wait until it holds a queue."""
-        assert self._joined.wait(_JOIN_SECONDS), f"{self.log.stem} got no queue: {self.said()}"
+        assert self._joined.wait(_JOIN_SECONDS), f"{self.log.stem} got no queue: {self.output()}"
 
     def leave(self) -> None:
         """Stop it, and wait until it has ended."""
         self._process.send_signal(signal.SIGTERM)
         code = self._process.wait(_LEAVE_SECONDS)
         self._reader.join()
-        assert code == 0, f"{self.log.stem} ended with {code}: {self.said()}"
+        assert code == 0, f"{self.log.stem} ended with {code}: {self.output()}"
 
     def kill(self) -> None:
         """End it as a crash does."""
@@ -128,15 +128,15 @@ class ChurnMember:
         """Whether its process is there."""
         return self._process.poll() is None
 
-    def said(self) -> str:
+    def output(self) -> str:
         """Return the end of its output."""
-        return "\n".join([*self._said[-5:], self.log.with_suffix(".err").read_text(errors="replace")[-3000:]])
+        return "\n".join([*self._output[-5:], self.log.with_suffix(".err").read_text(errors="replace")[-3000:]])
 
     def _read(self) -> None:
         assert self._process.stdout is not None
-        with self._process.stdout as said:
-            for line in said:
-                self._said.append(line.decode().strip())
+        with self._process.stdout as output:
+            for line in output:
+                self._output.append(line.decode().strip())
                 if json.loads(line)["queues"]:
                     self._joined.set()
 
@@ -205,13 +205,15 @@ class Trial:
     def _wait_for_all(self, patience_s: float) -> None:
         end = time.monotonic() + patience_s
         while missing := self.flow.sent - {each.uid for each in self.handlings() if each.end_ns is not None}:
-            assert all(member.runs for member in self.members), "a member ended: " + self._said()
+            assert all(member.runs for member in self.members), "a member ended: " + self._output()
             if time.monotonic() > end:
-                raise AssertionError(f"{len(missing)} messages are lost, such as {sorted(missing)[:5]}: {self._said()}")
+                raise AssertionError(
+                    f"{len(missing)} messages are lost, such as {sorted(missing)[:5]}: {self._output()}"
+                )
             time.sleep(0.05)
 
-    def _said(self) -> str:
-        return "\n".join(f"{member.log.stem}: {member.said()}" for member in (*self.gone, *self.members))
+    def _output(self) -> str:
+        return "\n".join(f"{member.log.stem}: {member.output()}" for member in (*self.gone, *self.members))
 
     def _end(self) -> None:
         while self.members:

@@ -154,7 +154,7 @@ def fake_apache(brokers: Mapping[str, Mapping[int, FakeServer]], *others: FakeSe
 
 @contextmanager
 def _listening(server: FakeServer) -> Iterator[None]:
-    class Line(socketserver.BaseRequestHandler):
+    class Connection(socketserver.BaseRequestHandler):
         def handle(self) -> None:
             splitter = FrameDecoder()
             while data := self.request.recv(1 << 16):
@@ -165,7 +165,7 @@ def _listening(server: FakeServer) -> Iterator[None]:
         daemon_threads = True
         block_on_close = False
 
-    with Listener(("127.0.0.1", 0), Line) as listener:
+    with Listener(("127.0.0.1", 0), Connection) as listener:
         host, port = listener.socket.getsockname()
         server.address = f"{host}:{port}"
         thread = threading.Thread(target=listener.serve_forever, kwargs={"poll_interval": 0.01})

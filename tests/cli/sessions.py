@@ -128,11 +128,11 @@ class _Terminal:
             return
         is_ours = step.command.startswith("steelyard ") and not _SHELL.search(step.command)
         code, printed = self._call(step.words[1:]) if is_ours else self._shell(step.command)
-        told = "\n".join(line.rstrip() for line in printed.rstrip().splitlines())
-        if not pattern_of(step.printed).fullmatch(told):
-            raise AssertionError(f"{step.place}: `{step.command}` prints\n{told}\nand not\n{step.printed}")
+        reported = "\n".join(line.rstrip() for line in printed.rstrip().splitlines())
+        if not pattern_of(step.printed).fullmatch(reported):
+            raise AssertionError(f"{step.place}: `{step.command}` prints\n{reported}\nand not\n{step.printed}")
         if code != step.code:
-            raise AssertionError(f"{step.place}: `{step.command}` ends with {code} and not {step.code}:\n{told}")
+            raise AssertionError(f"{step.place}: `{step.command}` ends with {code} and not {step.code}:\n{reported}")
 
     def _call(self, words: list[str]) -> tuple[int, str]:
         out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))

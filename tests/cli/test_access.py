@@ -31,9 +31,9 @@ class Terminal:
         """Type a command; return how it ends, what it answers and what it says."""
         self._monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
         code = main(["access", *words, "--namesrv", self._namesrv])
-        said = self._capsys.readouterr()
-        assert "-secret" not in said.out + said.err, "a secret is never printed"
-        return code, said.out, said.err
+        output = self._capsys.readouterr()
+        assert "-secret" not in output.out + output.err, "a secret is never printed"
+        return code, output.out, output.err
 
 
 @pytest.fixture
@@ -63,8 +63,11 @@ def test_a_user_is_made_on_every_process_and_listed_by_who_knows_it(
         {"user": "clerk", "kind": "normal", "enabled": True, "brokers": ["broker-a", "broker-b"]},
         {"user": "shop", "kind": "normal", "enabled": True, "brokers": ["broker-a"]},
     ]
-    code, _, said = terminal.type("user", "create", "clerk", "--password", "other-word")
-    assert (code, "exists already; change it with: steelyard access user set clerk" in said) == (ExitCode.REFUSED, True)
+    code, _, output = terminal.type("user", "create", "clerk", "--password", "other-word")
+    assert (code, "exists already; change it with: steelyard access user set clerk" in output) == (
+        ExitCode.REFUSED,
+        True,
+    )
 
 
 def test_a_password_comes_from_a_pipe_or_is_asked_for_and_never_twice(terminal: Terminal) -> None:
@@ -74,8 +77,8 @@ def test_a_password_comes_from_a_pipe_or_is_asked_for_and_never_twice(terminal: 
         (["user", "create", "clerk", "--password-stdin"], "\n", "the password is empty"),
         (["user", "set", "shop"], "", "nothing of user 'shop' would change"),
     ):
-        code, out, said = terminal.type(*words, stdin=stdin)
-        assert (code, out, why in said) == (ExitCode.USAGE, "", True), said
+        code, out, output = terminal.type(*words, stdin=stdin)
+        assert (code, out, why in output) == (ExitCode.USAGE, "", True), output
 
 
 def test_a_user_that_brokers_have_in_different_ways_has_several_rows(terminal: Terminal) -> None:
@@ -89,8 +92,8 @@ def test_a_user_that_brokers_have_in_different_ways_has_several_rows(terminal: T
 
 
 def test_who_is_given_all_rights_is_asked_about(terminal: Terminal, brokers: dict[str, FakeUserBroker]) -> None:
-    code, _, said = terminal.type("user", "set", "shop", "--kind", "super")
-    assert (code, "user shop would be able to do everything; if that is wanted, add --yes" in said) == (
+    code, _, output = terminal.type("user", "set", "shop", "--kind", "super")
+    assert (code, "user shop would be able to do everything; if that is wanted, add --yes" in output) == (
         ExitCode.USAGE,
         True,
     )
@@ -101,19 +104,19 @@ def test_who_is_given_all_rights_is_asked_about(terminal: Terminal, brokers: dic
 
 def test_a_user_that_is_not_there_is_answered_with_who_was_meant(terminal: Terminal) -> None:
     for words in (["show"], ["set", "--disable"], ["delete", "--yes"]):
-        code, _, said = terminal.type("user", words[0], "shp", *words[1:])
-        assert (code, "Did you mean 'shop'?" in said) == (ExitCode.NOT_FOUND, True)
+        code, _, output = terminal.type("user", words[0], "shp", *words[1:])
+        assert (code, "Did you mean 'shop'?" in output) == (ExitCode.NOT_FOUND, True)
 
 
 def test_users_are_copied_with_their_passwords_and_nobody_is_replaced_unasked(
     terminal: Terminal, brokers: dict[str, FakeUserBroker]
 ) -> None:
     between = ["--from", "broker-a", "--to", "broker-b"]
-    code, out, said = terminal.type("user", "copy", *between, "--dry-run", "--output", "csv")
-    assert (code, out, said) == (0, "user,replaced\nboss,true\nshop,false\n", "nothing was changed\n")
+    code, out, output = terminal.type("user", "copy", *between, "--dry-run", "--output", "csv")
+    assert (code, out, output) == (0, "user,replaced\nboss,true\nshop,false\n", "nothing was changed\n")
     assert set(brokers["broker-b"].users) == {"boss"}
-    code, _, said = terminal.type("user", "copy", *between)
-    assert (code, "boss would be replaced on broker-b" in said) == (ExitCode.USAGE, True)
+    code, _, output = terminal.type("user", "copy", *between)
+    assert (code, "boss would be replaced on broker-b" in output) == (ExitCode.USAGE, True)
     assert terminal.type("user", "copy", "shop", *between)[0] == 0
     assert brokers["broker-b"].users["shop"] == _SHOP
     assert terminal.type("user", "copy", "nobody", *between)[0] == ExitCode.NOT_FOUND
@@ -144,8 +147,8 @@ def test_a_rule_is_made_once_changed_and_deleted(terminal: Terminal, brokers: di
     assert (
         terminal.type("policy", "set", "shop", "--on", "topic:ordres", "--may", "pub", *only_a)[0] == ExitCode.NOT_FOUND
     )
-    code, _, said = terminal.type("policy", "delete", "shop")
-    assert (code, "would lose all of its policies: Group:night-*, Topic:orders" in said) == (ExitCode.USAGE, True)
+    code, _, output = terminal.type("policy", "delete", "shop")
+    assert (code, "would lose all of its policies: Group:night-*, Topic:orders" in output) == (ExitCode.USAGE, True)
     assert terminal.type("policy", "delete", "shop", *on)[0] == 0
     assert terminal.type("policy", "delete", "shop", *on)[0] == ExitCode.NOT_FOUND
     assert terminal.type("policy", "delete", "shop", "--yes")[0] == 0
@@ -161,8 +164,8 @@ def test_a_rule_that_cannot_be_is_refused_before_anything_is_sent(
         ("topic:orders", "publish", "did you mean 'pub'?"),
         ("topic:orders", "fly", "give some of: all, pub"),
     ):
-        code, _, said = terminal.type("policy", "create", "shop", "--on", on, "--may", may)
-        assert (code, why in said) == (ExitCode.USAGE, True), said
+        code, _, output = terminal.type("policy", "create", "shop", "--on", on, "--may", may)
+        assert (code, why in output) == (ExitCode.USAGE, True), output
     assert not brokers["broker-a"].asked
 
 
@@ -190,8 +193,8 @@ def test_a_deleted_user_takes_its_rules_along(terminal: Terminal, brokers: dict[
         terminal.type("policy", "create", "shop", "--on", "topic:orders", "--may", "pub", "--broker", "broker-a")[0]
         == 0
     )
-    code, _, said = terminal.type("user", "delete", "shop")
-    assert (code, "user shop would be deleted, with its policies on Topic:orders" in said) == (ExitCode.USAGE, True)
+    code, _, output = terminal.type("user", "delete", "shop")
+    assert (code, "user shop would be deleted, with its policies on Topic:orders" in output) == (ExitCode.USAGE, True)
     assert terminal.type("user", "delete", "shop", "--yes", "--json")[1] == (
         '{"user":"shop","brokers":["broker-a","broker-b"]}\n'
     )
@@ -202,18 +205,20 @@ def test_what_fails_on_one_broker_is_reported_with_where_it_is_done(
     terminal: Terminal, brokers: dict[str, FakeUserBroker], caplog: pytest.LogCaptureFixture
 ) -> None:
     brokers["broker-b"].answers[Code.AUTH_CREATE_USER] = lambda asked: response_to(asked, 1, remark="no room")
-    code, out, said = terminal.type("user", "create", "clerk", "--password", "some-word")
+    code, out, output = terminal.type("user", "create", "clerk", "--password", "some-word")
     assert (code, out) == (ExitCode.FAILED, "")
     assert "the change was made on broker-a" in caplog.text
-    assert "broker-b answered 1: it failed (no room)" in said
+    assert "broker-b answered 1: it failed (no room)" in output
 
 
-def test_a_broker_that_is_set_up_without_users_says_so(terminal: Terminal, brokers: dict[str, FakeUserBroker]) -> None:
+def test_a_broker_that_is_set_up_without_users_reports_it(
+    terminal: Terminal, brokers: dict[str, FakeUserBroker]
+) -> None:
     for broker in brokers.values():
         broker.settings["authenticationMetadataProvider"] = ""
         broker.answers[Code.AUTH_LIST_USER] = lambda asked: response_to(asked, 1, remark="An system error occurred")
-    code, _, said = terminal.type("user", "ls")
-    assert (code, "broker-a keeps no users: it is set up without them, and lets everybody in" in said) == (4, True)
+    code, _, output = terminal.type("user", "ls")
+    assert (code, "broker-a keeps no users: it is set up without them, and lets everybody in" in output) == (4, True)
 
 
 def test_our_brokers_say_that_they_keep_no_users(
@@ -225,5 +230,5 @@ def test_our_brokers_say_that_they_keep_no_users(
         (["policy", "ls"], "broker-0 keeps no users"),
         (["user", "create", "x", "--password", "y"], "broker-0 keeps no users"),
     ):
-        code, out, said = terminal.type(*words)
-        assert (code, out, why in said) == (ExitCode.REFUSED, "", True), said
+        code, out, output = terminal.type(*words)
+        assert (code, out, why in output) == (ExitCode.REFUSED, "", True), output

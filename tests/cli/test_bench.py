@@ -91,7 +91,7 @@ def test_receiving_while_sending_shows_how_old_messages_are(run: RunCommand) -> 
         (("send", "--size", "5000000"), "5000000"),
     ],
 )
-def test_what_cannot_be_measured_is_said_before(run: RunCommand, words: tuple[str, ...], why: str) -> None:
+def test_what_cannot_be_measured_is_reported_before(run: RunCommand, words: tuple[str, ...], why: str) -> None:
     done = run("bench", *words)
     assert (done.code, done.out) == (ExitCode.USAGE, "")
     assert why in done.err

@@ -17,9 +17,9 @@ def test_a_percentile_is_never_too_low_and_hardly_too_high(times: list[int], per
         latencies.record(each)
     ordered = sorted(times)
     exact = ordered[max(0, -(-len(ordered) * percent // 100) - 1)]
-    told = latencies.percentile_us(percent)
-    assert told is not None
-    assert exact <= told <= exact * 33 / 32 + 1
+    reported = latencies.percentile_us(percent)
+    assert reported is not None
+    assert exact <= reported <= exact * 33 / 32 + 1
     assert (latencies.min_us, latencies.max_us, latencies.count) == (ordered[0], ordered[-1], len(times))
     assert latencies.mean_us == pytest.approx(sum(times) / len(times))
 

@@ -36,9 +36,9 @@ def waiting(cluster: Cluster) -> Iterator[str]:
 def checked(cluster: Cluster, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
     """Run a check; return its exit code and what it printed."""
     code = main(["check", *words, "--namesrv", cluster.namesrv])
-    told = capsys.readouterr()
-    assert told.err == ""
-    return code, told.out
+    reported = capsys.readouterr()
+    assert reported.err == ""
+    return code, reported.out
 
 
 def test_a_cluster_that_is_well_is_one_line_and_exit_code_zero(
@@ -91,13 +91,13 @@ def test_programs_get_an_object_with_figures_and_limits(
     cluster: Cluster, waiting: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, out = checked(cluster, capsys, "topic", waiting, "--skew-warn", "4", "--output", "json")
-    told = json.loads(out)
-    assert (code, told["check"], told["status"], told["exit"]) == (0, "topic checked", "ok", 0)
-    assert told["figures"]["skew"] == {"value": 1.0, "unit": "", "warn": 4.0, "crit": None}
+    reported = json.loads(out)
+    assert (code, reported["check"], reported["status"], reported["exit"]) == (0, "topic checked", "ok", 0)
+    assert reported["figures"]["skew"] == {"value": 1.0, "unit": "", "warn": 4.0, "crit": None}
     code, out = checked(cluster, capsys, "all", "--lag-warn", "2", "--output", "json")
-    told = json.loads(out)
-    assert (code, told["status"]) == (CheckStatus.WARNING, "warning")
-    assert {part["check"]: part["status"] for part in told["parts"]} == {
+    reported = json.loads(out)
+    assert (code, reported["status"]) == (CheckStatus.WARNING, "warning")
+    assert {part["check"]: part["status"] for part in reported["parts"]} == {
         "cluster": "ok",
         "topic checked": "ok",
         "group checked": "warning",
@@ -147,8 +147,8 @@ def test_what_is_not_there_and_who_cannot_be_reached_are_critical(
     assert checked(cluster, capsys, "group", "nobody")[0] == CheckStatus.CRITICAL
     for what in (["cluster"], ["all"], ["topic", "orders"]):
         code = main(["check", *what, "--namesrv", "127.0.0.1:1", "--timeout", "0.2"])
-        told = capsys.readouterr()
-        assert (code, told.out.startswith("CRITICAL ")) == (CheckStatus.CRITICAL, True), told
+        reported = capsys.readouterr()
+        assert (code, reported.out.startswith("CRITICAL ")) == (CheckStatus.CRITICAL, True), reported
 
 
 @pytest.mark.process

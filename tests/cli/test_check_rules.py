@@ -64,9 +64,9 @@ def test_more_is_never_better(limit: Thresholds, one: float, other: float) -> No
 def test_a_line_has_one_bar_and_every_figure_behind_it(about: str, reasons: list[CheckReason]) -> None:
     figures = (CheckMetric("lag", 12, thresholds=Thresholds(10)), CheckMetric("age", 0.25, "s"))
     line = CheckResult(about.replace(":", "").replace("|", "") or "x", "well", tuple(reasons), figures).status_line()
-    said, bar, behind = line.rpartition(" | ")
+    output, bar, behind = line.rpartition(" | ")
     assert bar
-    assert "|" not in said
+    assert "|" not in output
     assert behind == "lag=12;10; age=0.25s"
 
 
@@ -126,7 +126,7 @@ BOTH = (_names("n1:9876", "a", "b"), _names("n2:9876", "a", "b"))
         ([], (_names("n1:9876"),), CheckStatus.CRITICAL, "no broker is registered"),
     ],
 )
-def test_a_cluster_is_judged(
+def test_a_cluster_is_checked(
     brokers: list[BrokerStatus], names: tuple[NameServerFacts, ...], level: CheckStatus, word: str
 ) -> None:
     verdict = evaluate_cluster(brokers, names, disk=DISK)
@@ -156,7 +156,7 @@ QUEUE = Queue("orders", "a", 0)
         (0, None, 2, CheckStatus.CRITICAL, "only 1 member of 2 is online"),
     ],
 )
-def test_a_group_is_judged(waiting: int, age_s: int | None, members: int, level: CheckStatus, sentence: str) -> None:
+def test_a_group_is_checked(waiting: int, age_s: int | None, members: int, level: CheckStatus, sentence: str) -> None:
     facts = GroupFacts(
         group="billing",
         at_ms=0,
@@ -198,7 +198,7 @@ def _topic(*ends: int, permission: int = 6) -> TopicDescription:
         (_topic(9, 0, 0, 0), 0, CheckStatus.OK, "9 messages"),
     ],
 )
-def test_a_topic_is_judged(view: TopicDescription, brokers: int, level: CheckStatus, word: str) -> None:
+def test_a_topic_is_checked(view: TopicDescription, brokers: int, level: CheckStatus, word: str) -> None:
     verdict = evaluate_topic(view, skew=Thresholds(3), brokers=brokers)
     assert (verdict.status, word in verdict.status_line()) == (level, True), verdict.status_line()
 
@@ -228,17 +228,17 @@ def test_a_message_that_is_slow_or_does_not_come_back_is_reported_by_broker() ->
 def test_who_is_not_there_is_critical_and_who_does_not_report_is_unknown(
     error: SteelyardError, level: CheckStatus
 ) -> None:
-    async def look() -> CheckResult:
+    async def check() -> CheckResult:
         raise error
 
-    verdict = asyncio.run(result_of("cluster", look()))
+    verdict = asyncio.run(result_of("cluster", check()))
     assert verdict.status is level
     assert error.what in verdict.status_line()
 
 
 def test_what_was_asked_for_wrongly_is_no_verdict() -> None:
-    async def look() -> CheckResult:
+    async def check() -> CheckResult:
         raise ConfigurationError("the address is none")
 
     with pytest.raises(ConfigurationError):
-        asyncio.run(result_of("cluster", look()))
+        asyncio.run(result_of("cluster", check()))

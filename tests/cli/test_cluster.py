@@ -33,11 +33,11 @@ def orders(cluster: Cluster) -> Cluster:
         admin.topics.create("quiet", 1)
         producer.send_many([Message("orders", b"x")] * 10)
         admin.groups.create("billing")
-        with PullConsumer(cluster.namesrv, group="billing", start_from="first") as puller:
-            puller.subscribe("orders")
+        with PullConsumer(cluster.namesrv, group="billing", start_from="first") as consumer:
+            consumer.subscribe("orders")
             got = 0
             while got < 10:
-                got += len(puller.poll(timeout_s=5))
+                got += len(consumer.poll(timeout_s=5))
         admin.offsets.reset(
             "billing", "orders", {each.queue: each.start for each in admin.topics.describe("orders").queues}
         )
@@ -69,11 +69,11 @@ def test_throughput_is_shown_by_topic_and_group(orders: Cluster, capsys: Capture
     assert busy["in_tps"] > 0
     assert (quiet["lag"], quiet["in_day"], quiet["out_day"]) == (None, 0, None)
     assert main(["cluster", "stats", "--active", *at]) == 0
-    said = capsys.readouterr()
-    assert "orders" in said.out
-    assert "quiet" not in said.out
-    assert said.err.startswith("all brokers: ")
-    assert " in, 10 out; yesterday 0 in, 0 out" in said.err
+    output = capsys.readouterr()
+    assert "orders" in output.out
+    assert "quiet" not in output.out
+    assert output.err.startswith("all brokers: ")
+    assert " in, 10 out; yesterday 0 in, 0 out" in output.err
     assert main(["cluster", "stats", "--topic", "quiet", "--json", *at]) == 0
     assert printed(capsys)["topic"] == "quiet"
     assert main(["cluster", "stats", "--brokers", "--output", "csv", *at]) == 0
@@ -201,9 +201,9 @@ def test_what_cannot_be_done_is_one_line_and_a_code(cluster: Cluster, capsys: Ca
     ):
         capsys.readouterr()
         assert main(["cluster", *words, *at]) == code, words
-        said = capsys.readouterr()
-        assert why in said.err
-        assert (said.out, said.err.count("\n")) == ("", 1)
+        output = capsys.readouterr()
+        assert why in output.err
+        assert (output.out, output.err.count("\n")) == ("", 1)
     for words in (["show"], ["stats"], ["latency"], ["name-server", "ls"], ["kv", "ls", "a"]):
         assert main(["cluster", *words, "--namesrv", "127.0.0.1:1", "--timeout", "0.2"]) == ExitCode.UNREACHABLE
         assert "127.0.0.1:1" in capsys.readouterr().err
@@ -213,9 +213,9 @@ def test_a_server_that_does_not_answer_is_shown_with_its_problem(capsys: Capture
     servers = {"broker-0": {0: FakeServer()}, "broker-1": {0: FakeServer(address="127.0.0.1:1")}}
     with fake_apache(servers) as namesrv:
         assert main(["cluster", "show", "--namesrv", namesrv]) == 0
-        said = capsys.readouterr()
-        assert said.out.splitlines()[2].split() == [*("main", "broker-1", "0", "127.0.0.1:1"), *"-----"]
-        (problem,) = said.err.splitlines()
+        output = capsys.readouterr()
+        assert output.out.splitlines()[2].split() == [*("main", "broker-1", "0", "127.0.0.1:1"), *"-----"]
+        (problem,) = output.err.splitlines()
         assert problem.startswith("broker-1 (0) does not answer: ")
         assert "127.0.0.1:1" in problem
 

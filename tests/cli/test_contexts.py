@@ -43,8 +43,8 @@ def test_what_is_nearer_counts_first(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (str(ClientOptions(context="eu").config()), ClientOptions(context="eu").config().namespace) == ("eu:1", "eu")
     # Keys of a context are not shown to another address.
     assert ClientOptions(namesrv=["said:1"]).config().access_key is None
-    said = ClientOptions(namesrv=["said:1"], context="prod").config()
-    assert (str(said), said.access_key) == ("said:1", "ops")
+    given = ClientOptions(namesrv=["said:1"], context="prod").config()
+    assert (str(given), given.access_key) == ("said:1", "ops")
 
 
 def test_only_its_owner_may_read_the_file() -> None:
@@ -54,7 +54,7 @@ def test_only_its_owner_may_read_the_file() -> None:
     assert load_contexts().clusters["prod"].secret_key == "secret"
 
 
-def test_a_file_that_is_not_ours_is_said_and_left_alone(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_not_ours_is_reported_and_left_alone(capsys: pytest.CaptureFixture[str]) -> None:
     contexts_path().parent.mkdir()
     contexts_path().write_text('{"clusters": 3}', encoding="utf-8")
     assert main(["context", "ls"]) == ExitCode.USAGE

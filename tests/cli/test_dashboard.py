@@ -33,9 +33,9 @@ def test_it_says_one_line_serves_and_stops_cleanly(tmp_path: Path, how: signal.S
         ) as process:
             try:
                 assert process.stdout is not None
-                said = json.loads(process.stdout.readline())
-                assert said["namesrv"] == cluster.namesrv
-                seen = _SomebodyElses(said["dashboard"])
+                output = json.loads(process.stdout.readline())
+                assert output["namesrv"] == cluster.namesrv
+                seen = _SomebodyElses(output["dashboard"])
                 about = http_request(seen, "/api/about", headers={"Authorization": f"Bearer {_TOKEN}"})
                 assert about.json["namesrv"] == cluster.namesrv
                 process.send_signal(how)
@@ -58,7 +58,7 @@ class _SomebodyElses(Dashboard):
         return self._url.partition("?")[0]
 
 
-def test_a_cluster_that_is_not_there_is_said_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_cluster_that_is_not_there_is_reported_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     free = TcpListener.bind("127.0.0.1", 0)
     free.close()
     assert main(["dashboard", "--namesrv", free.address, "--port", "0", "--timeout", "0.3"]) == 5

@@ -71,9 +71,9 @@ def test_one_dead_letter_is_shown_whole(cluster: Cluster, run: RunCommand) -> No
     answer = run("dead-letters", "show", group, unique("whole", 1))
     assert ["keys", "key-1"] in answer.table
     assert answer.out.endswith("\norder 1\n")
-    told = run("dead-letters", "show", group, unique("whole", 1), "--json").json
-    assert (told["body"], told["to"], told["attempts"]) == ("order 1", "whole", 1)
-    assert run("dead-letters", "show", group, told["properties"]["UNIQ_KEY"]).code == 0
+    reported = run("dead-letters", "show", group, unique("whole", 1), "--json").json
+    assert (reported["body"], reported["to"], reported["attempts"]) == ("order 1", "whole", 1)
+    assert run("dead-letters", "show", group, reported["properties"]["UNIQ_KEY"]).code == 0
 
 
 def test_a_dry_run_shows_what_would_be_sent_and_sends_nothing(cluster: Cluster, run: RunCommand) -> None:

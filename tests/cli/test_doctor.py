@@ -57,9 +57,11 @@ def test_people_get_a_list_with_what_to_do_next(cluster: Cluster, capsys: pytest
         assert main(["doctor", "--group", "absent", "--namesrv", cluster.namesrv]) == ExitCode.DONE
         admin.groups.delete("absent")
         admin.topics.delete("unread")
-    told = capsys.readouterr()
-    assert "look  group absent: no member is online, with a lag of 1 message\n      → start its consumers" in told.out
-    assert told.err.strip().endswith("1 look")
+    reported = capsys.readouterr()
+    assert (
+        "look  group absent: no member is online, with a lag of 1 message\n      → start its consumers" in reported.out
+    )
+    assert reported.err.strip().endswith("1 look")
 
 
 def test_a_group_that_is_not_there_is_wrong(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
@@ -97,7 +99,7 @@ def test_a_name_that_is_nowhere_is_exit_code_five_with_the_list(capsys: pytest.C
     assert "has no address here" in sentence(found, "name server nowhere.invalid:9876")
 
 
-class _Page(StreamRequestHandler):
+class _WebServer(StreamRequestHandler):
     """A web server that waits for a whole request, as some do."""
 
     def handle(self) -> None:
@@ -120,7 +122,7 @@ def served(by: type[StreamRequestHandler]) -> Iterator[str]:
 
 
 def test_a_web_server_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    with served(_Page) as address:
+    with served(_WebServer) as address:
         code, found = examined(capsys, address, "--timeout", "1")
     assert code == ExitCode.UNREACHABLE
     assert "wrong a web server answers there" in sentence(found, f"name server {address}")
@@ -137,11 +139,11 @@ def test_a_server_that_never_answers_does_not_block_it(capsys: pytest.CaptureFix
 class _Names(StreamRequestHandler):
     """A name server that tells of one broker, at an address where nobody listens."""
 
-    told = "127.0.0.1:1"
+    reported = "127.0.0.1:1"
 
     def handle(self) -> None:
         """Answer whatever is asked with the same."""
-        entry = BrokerEntry(broker_name="broker-a", cluster="c", addresses=ById({0: self.told}))
+        entry = BrokerEntry(broker_name="broker-a", cluster="c", addresses=ById({0: self.reported}))
         body = encode_body(ClusterBody(brokers={"broker-a": entry}, clusters={"c": ("broker-a",)}))
         splitter = FrameDecoder()
         while data := self.request.recv(65_536):
@@ -166,7 +168,7 @@ def test_a_broker_that_accepts_connections_and_never_answers_is_wrong(
     monkeypatch.setattr(diagnostics, "_ANSWER_S", 0.1)
     monkeypatch.setattr(diagnostics, "_PART_S", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as mute, served(_Names) as address:
-        monkeypatch.setattr(_Names, "told", f"127.0.0.1:{mute.getsockname()[1]}")
+        monkeypatch.setattr(_Names, "reported", f"127.0.0.1:{mute.getsockname()[1]}")
         code, found = examined(capsys, address)
     assert code == ExitCode.FAILED
     assert "wrong its port is open and it does not report its state (no answer" in sentence(found, "broker broker-a")
@@ -203,9 +205,9 @@ def test_members_of_ours_with_different_subscriptions_are_worth_a_look_and_not_w
         until(lambda: bool(admin.groups.describe("quarrelling").findings))
         code, found = examined(capsys, cluster.namesrv, "--group", "quarrelling")
         assert code == ExitCode.DONE
-        said = sentence(found, "group quarrelling")
-        assert "look members of group quarrelling subscribe to other topics than most" in said
-        assert "each topic is shared among its subscribers and all queues are read" in said
+        output = sentence(found, "group quarrelling")
+        assert "look members of group quarrelling subscribe to other topics than most" in output
+        assert "each topic is shared among its subscribers and all queues are read" in output
         assert main(["check", "group", "quarrelling", "--namesrv", cluster.namesrv]) == 1
         assert "WARNING group quarrelling: members" in capsys.readouterr().out
     with Admin(cluster.namesrv) as admin:

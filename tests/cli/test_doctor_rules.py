@@ -43,7 +43,7 @@ NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 OPEN = ConnectProbe(ConnectOutcome.OPEN, 1)
 
 
-def told(findings: Sequence[Finding]) -> str:
+def findings_text(findings: Sequence[Finding]) -> str:
     """Return findings as one text; a command that one of them names is one that we have."""
     for each in findings:
         for line in re.findall(r"steelyard [a-z][^;]*", each.next_step):
@@ -101,31 +101,31 @@ def names(address: str, *brokers: str, host: str = "10.0.0.1") -> NameServerFact
 def test_every_way_in_which_a_name_server_fails_has_a_sentence_of_its_own(seen: NameServerFacts, words: str) -> None:
     (finding,) = diagnose_name_servers([seen])
     assert finding.severity is Severity.ERROR
-    assert words in told([finding])
+    assert words in findings_text([finding])
     assert finding.next_step
 
 
 def test_name_servers_that_agree_are_well() -> None:
     found = list(diagnose_name_servers([names("n1:9876", "a", "b"), names("n2:9876", "a", "b")]))
     assert {each.severity for each in found} == {Severity.OK}
-    assert "all 2 agree" in told(found)
+    assert "all 2 agree" in findings_text(found)
 
 
 def test_name_servers_that_disagree_are_wrong() -> None:
-    missing = told(list(diagnose_name_servers([names("n1:9876", "a", "b"), names("n2:9876", "a")])))
+    missing = findings_text(list(diagnose_name_servers([names("n1:9876", "a", "b"), names("n2:9876", "a")])))
     assert "error broker b: n2:9876 does not know it, other name servers do" in missing
-    other = told(list(diagnose_name_servers([names("n1:9876", "a"), names("n2:9876", "a", host="10.0.0.2")])))
+    other = findings_text(list(diagnose_name_servers([names("n1:9876", "a"), names("n2:9876", "a", host="10.0.0.2")])))
     assert "error broker a: name servers have different addresses for it: 10.0.0.1:10911 and 10.0.0.2:10911" in other
 
 
 def test_a_cluster_without_a_broker_is_wrong() -> None:
-    assert "error brokers: no broker is registered -> start one with namesrvAddr=n1:9876" in told(
+    assert "error brokers: no broker is registered -> start one with namesrvAddr=n1:9876" in findings_text(
         list(diagnose_name_servers([names("n1:9876")]))
     )
 
 
 @pytest.mark.parametrize(
-    ("heard", "hung_up", "kind"),
+    ("received", "hung_up", "kind"),
     [
         (b"HTTP/1.1 400 Bad Request", True, ServerKind.HTTP),
         (b"<!DOCTYPE html>", True, ServerKind.HTTP),
@@ -136,13 +136,13 @@ def test_a_cluster_without_a_broker_is_wrong() -> None:
         (b"SSH-2.0-OpenSSH_9.6", False, ServerKind.UNKNOWN),
     ],
 )
-def test_who_speaks_is_known_by_the_first_bytes(heard: bytes, hung_up: bool, kind: ServerKind) -> None:
-    assert identify_server(heard, hung_up=hung_up) is kind
+def test_who_speaks_is_known_by_the_first_bytes(received: bytes, hung_up: bool, kind: ServerKind) -> None:
+    assert identify_server(received, hung_up=hung_up) is kind
 
 
 @given(st.binary(max_size=300), st.booleans())
-def test_whatever_speaks_is_named(heard: bytes, hung_up: bool) -> None:
-    assert isinstance(identify_server(heard, hung_up=hung_up), ServerKind)
+def test_whatever_speaks_is_named(received: bytes, hung_up: bool) -> None:
+    assert isinstance(identify_server(received, hung_up=hung_up), ServerKind)
 
 
 # -- brokers ----------------------------------------------------------------------------------------------------------
@@ -217,19 +217,21 @@ def broker(
 )
 def test_every_trouble_of_a_broker_is_named(seen: BrokerFacts, mark: Severity, words: str) -> None:
     found = list(diagnose_brokers([seen], [names("n1:9876", "a")]))
-    assert (words in told(found), {each.severity for each in found}) == (True, {mark}), told(found)
+    assert (words in findings_text(found), {each.severity for each in found}) == (True, {mark}), findings_text(found)
 
 
 def test_a_loopback_address_is_fine_where_the_name_server_is_on_this_machine_too() -> None:
     here = replace(names("localhost:9876", "a"), ips=("127.0.0.1",))
-    found = told(list(diagnose_brokers([broker("127.0.0.1:10911", ConnectProbe(ConnectOutcome.REFUSED, 1))], [here])))
+    found = findings_text(
+        list(diagnose_brokers([broker("127.0.0.1:10911", ConnectProbe(ConnectOutcome.REFUSED, 1))], [here]))
+    )
     assert "that machine itself" not in found
     assert "nothing listens at 127.0.0.1:10911" in found
 
 
 def test_brokers_of_different_releases_are_worth_a_look() -> None:
     newer = replace(broker(), name="b", state=replace(WELL, version="V5_5_0"))
-    assert "warning brokers: they are of different releases: 4.9.7, 5.5.0" in told(
+    assert "warning brokers: they are of different releases: 4.9.7, 5.5.0" in findings_text(
         list(diagnose_brokers([broker(), newer], []))
     )
 
@@ -260,7 +262,7 @@ BOTH = Permission.READ | Permission.WRITE
 )
 def test_every_trouble_of_a_topic_is_named(topic: TopicSummary, mark: Severity, words: str) -> None:
     (finding,) = diagnose_topics([topic])
-    assert (finding.severity, words in told([finding])) == (mark, True), told([finding])
+    assert (finding.severity, words in findings_text([finding])) == (mark, True), findings_text([finding])
 
 
 QUEUE = Queue("orders", "a", 0)
@@ -319,7 +321,7 @@ TWICE = replace(FACTS, reported={"a": ("c1 is there twice; give each an id",)})
 )
 def test_every_trouble_of_a_group_is_named(seen: GroupHealthFacts, mark: Severity, words: str) -> None:
     found = list(diagnose_groups([seen], NOW))
-    assert (words in told(found), {each.severity for each in found}) == (True, {mark}), told(found)
+    assert (words in findings_text(found), {each.severity for each in found}) == (True, {mark}), findings_text(found)
 
 
 # -- this machine, and all of it --------------------------------------------------------------------------------------
@@ -328,7 +330,7 @@ def test_every_trouble_of_a_group_is_named(seen: GroupHealthFacts, mark: Severit
 def test_nothing_is_blamed_on_this_machine_while_all_is_well() -> None:
     proxied = LocalEnvironment(system="Linux x86_64", proxies=("ALL_PROXY",), address_source="NAMESRV_ADDR")
     assert {each.severity for each in diagnose_environment(proxied, is_reached=True)} == {Severity.OK}
-    found = told(list(diagnose_environment(proxied, is_reached=False)))
+    found = findings_text(list(diagnose_environment(proxied, is_reached=False)))
     assert "warning this machine: proxies are set (ALL_PROXY), and messaging goes through none" in found
 
 
@@ -352,8 +354,8 @@ def test_nothing_is_blamed_on_this_machine_while_all_is_well() -> None:
         ),
     ],
 )
-def test_this_machine_is_judged(here: LocalEnvironment, words: str) -> None:
-    assert words in told(list(diagnose_environment(here, is_reached=False)))
+def test_this_machine_is_checked(here: LocalEnvironment, words: str) -> None:
+    assert words in findings_text(list(diagnose_environment(here, is_reached=False)))
 
 
 def test_the_exit_code_says_whether_something_is_wrong_or_nobody_is_there() -> None:

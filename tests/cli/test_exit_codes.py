@@ -49,9 +49,9 @@ def test_an_error_has_the_exit_code_of_its_kind(error: errors.SteelyardError, co
 def test_nobody_there_is_one_line_and_exit_code_five(verb: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     # Port 1 is nobody's on a machine of ours, and refuses at once.
     assert main([*verb, "--namesrv", "127.0.0.1:1", "--timeout", "0.2"]) == ExitCode.UNREACHABLE
-    said = capsys.readouterr()
-    assert said.out == ""
-    (sentence,) = said.err.splitlines()
+    output = capsys.readouterr()
+    assert output.out == ""
+    (sentence,) = output.err.splitlines()
     assert sentence.startswith("steelyard: ")
     assert "127.0.0.1:1" in sentence
 
@@ -96,9 +96,9 @@ def test_what_cannot_be_asked_is_one_line_and_exit_code_two(
     verb: list[str], why: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(verb) == ExitCode.USAGE
-    said = capsys.readouterr()
-    assert said.out == ""
-    (sentence,) = said.err.splitlines()
+    output = capsys.readouterr()
+    assert output.out == ""
+    (sentence,) = output.err.splitlines()
     assert why in sentence
 
 

@@ -80,13 +80,18 @@ def test_the_owner_of_every_queue_is_reported_with_the_reason(
 
 def test_programs_get_the_whole_group(cluster: Cluster, pair: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["group", "explain", pair, "--json", "--namesrv", cluster.namesrv]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["group"], told["strategy"], told["lag"], len(told["members"])) == (pair, "STICKY", 0, 2)
-    ids = {each["id"] for each in told["members"]}
-    assert {owner for each in told["queues"] for owner in each["owners"]} == ids
-    assert told["hazards"] == []
-    for each in told["queues"]:
-        assert 0 <= told["at_ms"] - datetime.fromisoformat(each["owned_at"]).timestamp() * 1000 < 3_600_000
+    reported = json.loads(capsys.readouterr().out)
+    assert (reported["group"], reported["strategy"], reported["lag"], len(reported["members"])) == (
+        pair,
+        "STICKY",
+        0,
+        2,
+    )
+    ids = {each["id"] for each in reported["members"]}
+    assert {owner for each in reported["queues"] for owner in each["owners"]} == ids
+    assert reported["hazards"] == []
+    for each in reported["queues"]:
+        assert 0 <= reported["at_ms"] - datetime.fromisoformat(each["owned_at"]).timestamp() * 1000 < 3_600_000
 
 
 def test_a_group_that_is_not_there_is_exit_code_three(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
@@ -104,7 +109,7 @@ def test_a_pipe_gets_one_line_for_each_change(cluster: Cluster) -> None:
         member(cluster, "watched-by-all", "c2", "watched"),
     )
 
-    def told(what: str) -> int:
+    def reported(what: str) -> int:
         """Count what is told of the topic's queues; one may be without an owner for a moment, and that is told too."""
         return sum(" watched@" in line and what in line for line in watching.out)
 
@@ -113,8 +118,8 @@ def test_a_pipe_gets_one_line_for_each_change(cluster: Cluster) -> None:
         with command_process(cluster.namesrv, "group", "watch", "watched-by-all", "--every", "0.1") as watching:
             watching.wait_for(lambda: any("group watched-by-all has 1 member" in line for line in watching.out))
             with second:
-                watching.wait_for(lambda: told("to c2:") == 4)
-            watching.wait_for(lambda: told("to c1:") == 4)
+                watching.wait_for(lambda: reported("to c2:") == 4)
+            watching.wait_for(lambda: reported("to c1:") == 4)
             assert watching.stop() == ExitCode.DONE
     for change in (" c2 joined", " c2 left"):
         assert any(line.endswith(change) for line in watching.out)

@@ -25,8 +25,8 @@ def test_a_group_is_made_shown_changed_and_deleted(run: RunCommand) -> None:
     answer = run("group", "set", "made", "--retries", "5", "--no-broadcast", "--broker", "broker-1")
     assert answer.out == "group made is changed on broker-1: retries 3 -> 5; broadcast yes -> no\n"
     assert ["retries", "broker-0=3,", "broker-1=5"] in run("group", "show", "made").table
-    told = run("group", "show", "made", "--json").json
-    assert (told["brokers"]["broker-0"]["retries"], told["brokers"]["broker-1"]["retries"]) == (3, 5)
+    reported = run("group", "show", "made", "--json").json
+    assert (reported["brokers"]["broker-0"]["retries"], reported["brokers"]["broker-1"]["retries"]) == (3, 5)
     assert run("group", "set", "made", "--retries", "5", "--broker", "broker-1").out == (
         "group made already has these settings\n"
     )

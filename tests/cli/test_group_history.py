@@ -74,7 +74,7 @@ def test_following_prints_what_is_new_until_it_is_stopped(cluster: Cluster) -> N
         assert following.wait(30) == 0
 
 
-def test_what_cannot_be_is_said(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_is_reported(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["group", "moves", "nobody-knows", "--namesrv", cluster.namesrv]) == ExitCode.NOT_FOUND
     assert "'nobody-knows' does not exist" in capsys.readouterr().err
     assert main(["group", "moves", "g", "--follow", "--output", "csv", "--namesrv", cluster.namesrv]) == ExitCode.USAGE

@@ -46,8 +46,8 @@ def helps() -> list[str]:
 @pytest.mark.xdist_group("help")
 @pytest.mark.parametrize("words", _HELPS)
 def test_help_loads_nothing_heavy(words: list[str], helps: list[str]) -> None:
-    said, _, modules = helps[_HELPS.index(words)].partition("\v")
-    assert said.startswith("Usage: steelyard")
+    output, _, modules = helps[_HELPS.index(words)].partition("\v")
+    assert output.startswith("Usage: steelyard")
     loaded = modules.split()
     assert "steelyard.cli.main" in loaded
     assert not [name for name in loaded if any(name == each or name.startswith(f"{each}.") for each in _HEAVY)]
@@ -61,8 +61,8 @@ def test_a_mistyped_word_is_answered_with_the_one_that_was_meant(capsys: pytest.
         (["context", "ls", "--output", "yaml"], "'table', 'json', 'jsonl', 'csv'; see: steelyard context ls --help"),
     ):
         assert main(words) == ExitCode.USAGE
-        said = capsys.readouterr()
-        assert (said.out, meant in said.err, said.err.count("\n")) == ("", True, 1), said.err
+        output = capsys.readouterr()
+        assert (output.out, meant in output.err, output.err.count("\n")) == ("", True, 1), output.err
 
 
 @pytest.mark.parametrize(
@@ -81,23 +81,23 @@ def test_a_word_of_other_tools_is_answered_with_ours(
 
 
 def test_help_and_the_version_can_be_asked_for_as_words(capsys: pytest.CaptureFixture[str]) -> None:
-    for words, told in ((["help", "topic", "ls"], "Usage: steelyard topic ls"), (["version"], "steelyard ")):
+    for words, reported in ((["help", "topic", "ls"], "Usage: steelyard topic ls"), (["version"], "steelyard ")):
         assert main(words) == ExitCode.DONE
-        assert capsys.readouterr().out.startswith(told)
+        assert capsys.readouterr().out.startswith(reported)
 
 
 def test_without_a_command_there_is_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
-    said = capsys.readouterr().out
-    assert all(f"  {noun} " in said for panel in COMMANDS.values() for noun in panel)
-    assert "Examples:" in said
+    output = capsys.readouterr().out
+    assert all(f"  {noun} " in output for panel in COMMANDS.values() for noun in panel)
+    assert "Examples:" in output
 
 
 def test_a_group_alone_shows_its_help(capsys: pytest.CaptureFixture[str]) -> None:
     for words in (["context"], ["pipeline", "run"]):
         assert main(words) == 0
-        said = capsys.readouterr()
-        assert (said.out.splitlines()[0], said.err) == (
+        output = capsys.readouterr()
+        assert (output.out.splitlines()[0], output.err) == (
             f"Usage: steelyard {' '.join(words)} [OPTIONS] COMMAND [ARGS]...",
             "",
         )

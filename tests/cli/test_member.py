@@ -53,15 +53,15 @@ def test_members_are_listed_in_every_format(run: RunCommand, pair: str) -> None:
 
 
 def test_one_member_reports_its_state(run: RunCommand, pair: str) -> None:
-    told = run("member", "show", pair, "c1", "--json").json
-    assert told["wants"] == ["shared"]
-    assert sum(each["topic"] == "shared" for each in told["queues"]) == 4
-    assert told["settings"]["allocateMessageQueueStrategy"]
-    assert "stacks" not in told
-    by_id = run("member", "show", pair, told["id"], "--output", "csv")
-    assert len(by_id.csv) == len(told["queues"])
+    reported = run("member", "show", pair, "c1", "--json").json
+    assert reported["wants"] == ["shared"]
+    assert sum(each["topic"] == "shared" for each in reported["queues"]) == 4
+    assert reported["settings"]["allocateMessageQueueStrategy"]
+    assert "stacks" not in reported
+    by_id = run("member", "show", pair, reported["id"], "--output", "csv")
+    assert len(by_id.csv) == len(reported["queues"])
     table = run("member", "show", pair, "c1").table
-    assert ["id", told["id"]] in table
+    assert ["id", reported["id"]] in table
     assert "topic broker queue committed cached locked leaving pulled consumed".split() in table
 
 

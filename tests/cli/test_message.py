@@ -67,8 +67,8 @@ def test_people_see_all_of_a_message(cluster: Cluster, run: RunCommand) -> None:
 def test_a_body_comes_out_byte_by_byte(cluster: Cluster) -> None:
     (sent,) = fill(cluster, "raw", b"\x00\xff\n\x1b")
     assert run_process(cluster.namesrv, "message", "show", sent.message_id, "--raw").stdout == b"\x00\xff\n\x1b"
-    told = json.loads(run_process(cluster.namesrv, "message", "show", sent.message_id, "--json").stdout)
-    assert (told["body"], told["body_encoding"]) == ("AP8KGw==", "base64")
+    reported = json.loads(run_process(cluster.namesrv, "message", "show", sent.message_id, "--json").stdout)
+    assert (reported["body"], reported["body_encoding"]) == ("AP8KGw==", "base64")
 
 
 @pytest.mark.parametrize(
@@ -101,9 +101,9 @@ def test_what_is_not_there_is_one_line_and_a_code(
     cluster: Cluster, run: RunCommand, words: tuple[str, ...], code: ExitCode, why: str
 ) -> None:
     create_topic(cluster.namesrv, "there", 1)
-    said = run("message", *words)
-    assert (said.code, said.out) == (code, "")
-    (sentence,) = said.err.splitlines()
+    output = run("message", *words)
+    assert (output.code, output.out) == (code, "")
+    (sentence,) = output.err.splitlines()
     assert why in sentence
 
 
@@ -132,10 +132,10 @@ def test_the_newest_are_listed_or_those_from_a_place_on(cluster: Cluster, run: R
 
 def test_a_list_says_that_there_is_more(cluster: Cluster, run: RunCommand) -> None:
     fill(cluster, "more", b"a" * 100, b"b\x1b[2J")
-    said = run("message", "ls", "more", "--count", "1", "--from", "first")
-    assert said.table[0] == ["broker", "queue", "offset", "stored", "id", "keys", "tags", "body"]
-    assert said.table[1][-1] == "a" * 60 + "..."
-    assert said.err == "there are more: see --from and --count, or steelyard consume\n"
+    output = run("message", "ls", "more", "--count", "1", "--from", "first")
+    assert output.table[0] == ["broker", "queue", "offset", "stored", "id", "keys", "tags", "body"]
+    assert output.table[1][-1] == "a" * 60 + "..."
+    assert output.err == "there are more: see --from and --count, or steelyard consume\n"
     assert run("message", "ls", "more").table[2][-1] == r"b\x1b[2J"
     assert run("message", "ls", "more", "--output", "csv").csv[1]["body"] == "b\x1b[2J"
     assert len(run("message", "ls", "more", "--output", "json").json) == 2
@@ -188,7 +188,7 @@ def test_a_reader_who_has_seen_enough_is_no_failure(cluster: Cluster) -> None:
 
 
 def test_an_id_says_what_it_is_made_of(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
-    def told(text: str) -> dict[str, object]:
+    def reported(text: str) -> dict[str, object]:
         assert main(["message", "id", text, "--json"]) == 0
         found: dict[str, object] = json.loads(capsys.readouterr().out)
         return found
@@ -196,15 +196,15 @@ def test_an_id_says_what_it_is_made_of(cluster: Cluster, capsys: pytest.CaptureF
     (sent,) = fill(cluster, "ids", b"x")
     with Admin(cluster.namesrv) as admin:
         message = admin.messages.find(sent.message_id, "ids")
-    by_place = told(message.offset_id)
+    by_place = reported(message.offset_id)
     assert (by_place["kind"], by_place["position"]) == ("place", message.position)
     assert f"{by_place['address']}:{by_place['port']}" == message.store_host
-    by_key = told(sent.message_id)
+    by_key = reported(sent.message_id)
     assert (by_key["kind"], by_key["address"]) == ("key of a producer", "127.0.0.1")
     assert str(by_key["made_at"])[:13] == message.born_at.isoformat()[:13]
-    assert told("0156F7E71C361B21BC024CCDBE00000007")["network_card"] == "56:f7:e7:1c:36:1b"
+    assert reported("0156F7E71C361B21BC024CCDBE00000007")["network_card"] == "56:f7:e7:1c:36:1b"
     long = "0" * 30 + "01" + "00002A9F" + "0000000000000400"
-    assert told(long) == {"id": long, "kind": "place", "address": "::1", "port": 10911, "position": 1024}
+    assert reported(long) == {"id": long, "kind": "place", "address": "::1", "port": 10911, "position": 1024}
 
 
 def test_an_id_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -142,18 +142,18 @@ class _Terminal(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize(("said", "after"), [("y\n", [4, 4]), ("n\n", [1, 1])])
+@pytest.mark.parametrize(("typed", "after"), [("y\n", [4, 4]), ("n\n", [1, 1])])
 def test_at_a_terminal_a_person_is_asked(
-    cluster: Cluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, said: str, after: list[int]
+    cluster: Cluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, typed: str, after: list[int]
 ) -> None:
-    topic = f"terminal-{said[0]}"
+    topic = f"terminal-{typed[0]}"
     group = fill(cluster, topic)
-    monkeypatch.setattr(sys, "stdin", _Terminal(said))
-    monkeypatch.setattr(sys, "stderr", heard := _Terminal())
+    monkeypatch.setattr(sys, "stdin", _Terminal(typed))
+    monkeypatch.setattr(sys, "stderr", received := _Terminal())
     answer = run_command_at(cluster.namesrv, capsys)("offset", "skip", group)
-    assert answer.code == (0 if said == "y\n" else 1)
-    assert f"{topic}@broker-0:0 from 1 to 4, skips 3" in heard.getvalue()
-    assert "Continue? [y/N] " in heard.getvalue()
+    assert answer.code == (0 if typed == "y\n" else 1)
+    assert f"{topic}@broker-0:0 from 1 to 4, skips 3" in received.getvalue()
+    assert "Continue? [y/N] " in received.getvalue()
     assert committed(cluster, group, topic) == after
 
 
@@ -271,8 +271,8 @@ def ghost(cluster: Cluster, topic: str) -> Iterator[None]:
         ha_server_addr="127.0.0.1:1",
         body_crc32=crc(body),
     )
-    with RawConnection(cluster.namesrv) as line:
-        assert line.request(RequestCode.REGISTER_BROKER, header, body).code == 0
+    with RawConnection(cluster.namesrv) as connection:
+        assert connection.request(RequestCode.REGISTER_BROKER, header, body).code == 0
         yield
 
 

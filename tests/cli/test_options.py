@@ -110,17 +110,17 @@ def test_without_a_terminal_no_one_is_asked(monkeypatch: pytest.MonkeyPatch) -> 
     ("answer", "goes_on"), [("y\n", True), ("YES\n", True), ("\n", False), ("no\n", False), ("", False)]
 )
 def test_at_a_terminal_only_yes_goes_on(answer: str, goes_on: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    said = _Terminal()
+    output = _Terminal()
     monkeypatch.setattr(sys, "stdin", _Terminal(answer))
-    monkeypatch.setattr(sys, "stderr", said)
+    monkeypatch.setattr(sys, "stderr", output)
     if goes_on:
         confirm("3 messages would be gone", yes=False)
     else:
         with pytest.raises(typer.Exit) as left:
             confirm("3 messages would be gone", yes=False)
         assert left.value.exit_code == 1
-        assert said.getvalue().endswith("nothing was changed\n")
-    assert said.getvalue().startswith("3 messages would be gone. Continue? [y/N] ")
+        assert output.getvalue().endswith("nothing was changed\n")
+    assert output.getvalue().startswith("3 messages would be gone. Continue? [y/N] ")
 
 
 @pytest.mark.parametrize(

@@ -32,8 +32,8 @@ def test_a_table_has_its_columns_and_what_is_not_known_is_a_dash(capsys: pytest.
 def test_people_see_that_there_is_nothing_and_programs_see_it(capsys: pytest.CaptureFixture[str]) -> None:
     for form, out in ((OutputFormat.TABLE, "name  bytes  at\n"), (OutputFormat.JSON, "[]\n"), (OutputFormat.JSONL, "")):
         Output(form).print_rows(_COLUMNS, [], if_empty="there is no topic yet")
-        told = capsys.readouterr()
-        assert (told.out, told.err) == (out, "there is no topic yet\n" if form is OutputFormat.TABLE else "")
+        reported = capsys.readouterr()
+        assert (reported.out, reported.err) == (out, "there is no topic yet\n" if form is OutputFormat.TABLE else "")
 
 
 def test_json_is_one_array_and_lines_of_json_are_an_object_each(capsys: pytest.CaptureFixture[str]) -> None:
@@ -110,10 +110,10 @@ def test_a_terminal_that_is_too_narrow_loses_nothing(
     for width in ("80", "40", "10"):
         monkeypatch.setenv("COLUMNS", width)
         Output().print_rows(columns, [row])
-        said = capsys.readouterr().out
-        assert all(str(each) in said for key, each in row.items() if key != "broker")
-        assert said.count("x") == 127
-        assert "…" not in said
+        printed = capsys.readouterr().out
+        assert all(str(each) in printed for key, each in row.items() if key != "broker")
+        assert printed.count("x") == 127
+        assert "…" not in printed
 
 
 def test_a_csv_on_a_terminal_is_no_command_to_it(

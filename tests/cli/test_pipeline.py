@@ -48,8 +48,8 @@ def test_help_loads_neither_spark_nor_jobs() -> None:
         "import sys\nfrom steelyard.cli.main import main\nmain(['pipeline', 'run', 'archive', '--help'])\n"
         "print([name for name in sys.modules if name.startswith(('pyspark', 'pyarrow', 'steelyard.pipelines'))])"
     )
-    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert said.stdout.splitlines()[-1] == "[]"
+    output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert output.stdout.splitlines()[-1] == "[]"
 
 
 def test_a_dry_run_shows_ranges_and_writes_nothing(
@@ -59,11 +59,11 @@ def test_a_dry_run_shows_ranges_and_writes_nothing(
     send(cluster.namesrv, [Message("dry", b"x")] * 10)
     words = ["archive", "--topic", "dry", "--to", str(tmp_path / "lake"), "--namesrv", cluster.namesrv]
     assert main(["pipeline", "run", *words, "--dry-run"]) == 0
-    told = capsys.readouterr()
-    rows = [line.split() for line in told.out.splitlines()[1:]]
+    reported = capsys.readouterr()
+    rows = [line.split() for line in reported.out.splitlines()[1:]]
     assert [row[:2] for row in rows] == [["dry@broker-0:0", "0"], ["dry@broker-1:0", "0"]]
     assert sum(int(row[3]) for row in rows) == 10
-    assert "starts without a checkpoint: 10 messages in 2 queues" in told.err
+    assert "starts without a checkpoint: 10 messages in 2 queues" in reported.err
     assert list(tmp_path.iterdir()) == []
 
 
@@ -147,12 +147,12 @@ def test_a_stopped_job_ends_after_its_batch(
     monkeypatch.setattr(spark_session, "session", lambda *_, **__: _Shared(spark))
     create_topic(cluster.namesrv, "stopped")
     sent = send(cluster.namesrv, [Message("stopped", b"%d" % number) for number in range(50)])
-    said = ""
+    output = ""
 
     def is_done() -> bool:
-        nonlocal said
-        said += capsys.readouterr().err
-        return "batch 0: 50 rows" in said
+        nonlocal output
+        output += capsys.readouterr().err
+        return "batch 0: 50 rows" in output
 
     def tell_it_to_end() -> None:
         until(is_done)

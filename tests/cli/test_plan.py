@@ -28,11 +28,11 @@ def planned(capsys: pytest.CaptureFixture[str], folder: Path, value: object, str
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     assert main(list(arguments)) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.count("\n") == 1
-    assert said.err.startswith("steelyard: ")
-    return said.err
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.count("\n") == 1
+    assert output.err.startswith("steelyard: ")
+    return output.err
 
 
 def test_the_version_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
@@ -43,9 +43,9 @@ def test_the_version_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(("asked", "verb"), [([], "plan"), (["store"], "verify")])
 def test_without_a_command_the_help_is_shown(asked: list[str], verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(asked) == 0
-    said = capsys.readouterr()
-    assert verb in said.out
-    assert said.err == ""
+    output = capsys.readouterr()
+    assert verb in output.out
+    assert output.err == ""
 
 
 def test_a_plan_is_printed_as_json_with_what_moved(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_the_command_line_gives_the_answers_of_the_java_classes(
             assert sorted(assignment[member]) == [list(case.queues[place]) for place in places]
 
 
-def test_rooms_come_from_the_configuration_and_the_brokers_names(
+def test_machine_rooms_come_from_the_configuration_and_the_brokers_names(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     for case in golden_allocations()[:20]:
@@ -192,9 +192,9 @@ def test_every_mark_of_a_drawing_is_explained(
     (tmp_path / "my_first_two_rule.py").write_text("def rule(group, member, queues, members):\n    return queues[:2]\n")
     monkeypatch.syspath_prepend(tmp_path)
     assert main(["plan", "--queues", "4", "--members", "10", "--strategy", "my_first_two_rule:rule"]) == 0
-    said = " ".join(capsys.readouterr().out.split())
+    output = " ".join(capsys.readouterr().out.split())
     for part in ("!!..", "9 is c09, A is c10", "! has several owners", ". has no owner"):
-        assert part in said
+        assert part in output
 
 
 @pytest.mark.parametrize(
@@ -227,8 +227,8 @@ def test_bad_input_is_one_line_and_exit_code_two(
 ) -> None:
     path = tmp_path / "group.json"
     path.write_bytes(value.encode("utf-8", "surrogateescape") if isinstance(value, str) else json.dumps(value).encode())
-    said = refused(capsys, "plan", "--input", str(path), "--strategy", "average", "--json")
-    assert says.casefold() in said.casefold()
+    output = refused(capsys, "plan", "--input", str(path), "--strategy", "average", "--json")
+    assert says.casefold() in output.casefold()
 
 
 @pytest.mark.parametrize(

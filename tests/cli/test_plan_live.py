@@ -41,13 +41,13 @@ def test_a_leave_by_its_short_name_is_tried_out(
 ) -> None:
     words = ["plan", "--group", group, "--leave", "c2", "--join", "new-1", "--json", "--namesrv", cluster.namesrv]
     assert main(words) == 0
-    told = json.loads(capsys.readouterr().out)
-    stays, new = told["assignment"]
+    reported = json.loads(capsys.readouterr().out)
+    stays, new = reported["assignment"]
     assert ("@c1#" in stays, new) == (True, "new-1")
-    assert told["assignment"][stays] == told["before"][stays]
-    (gone,) = set(told["before"]) - {stays}
-    assert told["assignment"]["new-1"] == told["before"][gone]
-    assert told["moved"] == told["least"] == len(told["before"][gone])
+    assert reported["assignment"][stays] == reported["before"][stays]
+    (gone,) = set(reported["before"]) - {stays}
+    assert reported["assignment"]["new-1"] == reported["before"][gone]
+    assert reported["moved"] == reported["least"] == len(reported["before"][gone])
 
 
 def test_another_strategy_is_tried_out(cluster: Cluster, group: str, capsys: pytest.CaptureFixture[str]) -> None:

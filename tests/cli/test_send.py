@@ -21,12 +21,12 @@ from tests.cli.processes import TIMEOUT_S, create_topic, run_process
 def stored(cluster: Cluster, topic: str) -> list[StoredMessage]:
     """Read all messages of a topic, queue by queue."""
     found: list[StoredMessage] = []
-    with PullConsumer(cluster.namesrv, "TOOLS_CONSUMER", auto_commit=False, start_from="first") as puller:
-        queues = puller.queues(topic)
-        total = sum(puller.ends(queues).values())
-        puller.assign(queues)
+    with PullConsumer(cluster.namesrv, "TOOLS_CONSUMER", auto_commit=False, start_from="first") as consumer:
+        queues = consumer.queues(topic)
+        total = sum(consumer.ends(queues).values())
+        consumer.assign(queues)
         while len(found) < total:
-            found += puller.poll(timeout_s=TIMEOUT_S)
+            found += consumer.poll(timeout_s=TIMEOUT_S)
     return sorted(found, key=lambda message: (message.queue, message.offset))
 
 
@@ -77,7 +77,7 @@ def test_what_was_stored_is_printed_by_a_pattern(cluster: Cluster) -> None:
     words = ("--lines", "--key-delimiter", ":", "--format", r"%t %k %s %b %q %o %i\n")
     done = run_process(cluster.namesrv, "send", "receipts", *words, stdin="\n".join(lines).encode())
     assert (done.returncode, done.stderr) == (0, b"")
-    told = {tuple(line.split()) for line in done.stdout.decode().splitlines()}
+    reported = {tuple(line.split()) for line in done.stdout.decode().splitlines()}
     there = {
         (
             "receipts",
@@ -90,10 +90,10 @@ def test_what_was_stored_is_printed_by_a_pattern(cluster: Cluster) -> None:
         )
         for message in stored(cluster, "receipts")
     }
-    assert told == there
-    assert len(told) == 100
+    assert reported == there
+    assert len(reported) == 100
     by_key: dict[str, set[str]] = {}
-    for _, key, _, broker, queue, _, _ in told:
+    for _, key, _, broker, queue, _, _ in reported:
         by_key.setdefault(key, set()).add(f"{broker}:{queue}")
     assert [len(queues) for queues in by_key.values()] == [1] * 5
 
@@ -142,8 +142,8 @@ def test_a_pipe_is_sent_line_by_line(cluster: Cluster) -> None:
     lines = [b"line %d \xff" % number for number in range(2_000)]
     done = run_process(cluster.namesrv, "send", "lines", "--lines", "--output", "json", stdin=b"\n".join(lines))
     assert (done.returncode, done.stderr) == (0, b"")
-    told = json.loads(done.stdout)
-    assert (told["sent"], told["failed"], sum(told["brokers"].values())) == (2_000, 0, 2_000)
+    reported = json.loads(done.stdout)
+    assert (reported["sent"], reported["failed"], sum(reported["brokers"].values())) == (2_000, 0, 2_000)
     assert sorted(message.body for message in stored(cluster, "lines")) == sorted(lines)
 
 
@@ -209,9 +209,9 @@ def test_what_no_broker_takes_is_reported_and_exit_code_one(
     assert said.err.count("\n") == 11
     assert said.err.splitlines()[-1] == "steelyard: 5 more failed"
     if output == "json":
-        told = json.loads(said.out)
-        assert (told["sent"], told["failed"], told["last"]) == (0, 15, None)
-        assert told["error"]
+        reported = json.loads(said.out)
+        assert (reported["sent"], reported["failed"], reported["last"]) == (0, 15, None)
+        assert reported["error"]
     else:
         assert "; 15 failed" in said.out
 

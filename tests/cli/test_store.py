@@ -269,10 +269,10 @@ def test_what_is_no_store_is_refused_in_one_line(capsys: pytest.CaptureFixture[s
     (tmp_path / "other/commitlog/notes.txt").touch()
     for name in ("photos", "nothing", "gone", "other", "photos/cat.jpg"):
         assert main(["store", verb, str(tmp_path / name)]) == 2
-        said = capsys.readouterr()
-        assert said.out == ""
-        assert said.err.startswith("steelyard: ")
-        assert said.err.count("\n") == 1
+        output = capsys.readouterr()
+        assert output.out == ""
+        assert output.err.startswith("steelyard: ")
+        assert output.err.count("\n") == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["nothing", "other", "photos"]
 
 
@@ -359,10 +359,10 @@ def test_damaged_places_are_reported_and_stepped_over(capsys: pytest.CaptureFixt
     at, _ = places(copy)[20]
     change(copy, FIRST, at + 90, b"\x77")
     assert main(["store", "cat", str(copy)]) == 1
-    said = capsys.readouterr()
-    assert len(said.out.splitlines()) == COUNT - 1
-    assert said.err.count("\n") == 1
-    assert said.err.startswith(f"{FIRST}, position {at}: ")
+    output = capsys.readouterr()
+    assert len(output.out.splitlines()) == COUNT - 1
+    assert output.err.count("\n") == 1
+    assert output.err.startswith(f"{FIRST}, position {at}: ")
 
 
 def test_a_body_that_cannot_be_opened_is_reported_and_stepped_over(
@@ -435,9 +435,9 @@ def test_damage_in_one_file_is_reported(capsys: pytest.CaptureFixture[str], copy
     change(copy, FIRST, at + 10, b"\xff" * 8)
     whole = len(places(copy))
     assert main(["store", "cat", str(copy / FIRST)]) == 1
-    said = capsys.readouterr()
-    assert len(said.out.splitlines()) == whole - 1
-    assert said.err.startswith(f"{0:020d}, position {at}: ")
+    output = capsys.readouterr()
+    assert len(output.out.splitlines()) == whole - 1
+    assert output.err.startswith(f"{0:020d}, position {at}: ")
 
 
 def test_a_file_that_was_never_written_has_no_messages(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

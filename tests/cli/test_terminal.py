@@ -40,10 +40,10 @@ def test_a_reader_who_has_seen_enough_is_no_failure(command: tuple[str, ...]) ->
 @pytest.mark.parametrize("command", [("steelyard", *_PLAN), ("steelyard", *_PLAN, "--json"), ("examples.demo",)])
 def test_a_full_disk_is_one_line_and_exit_code_two(command: tuple[str, ...], tmp_path: Path) -> None:
     limited = ("sh", "-c", 'ulimit -f 0 && exec "$@" > "$0"', str(tmp_path / "out"))
-    code, said = _ends(*limited, sys.executable, "-m", *command, out=subprocess.DEVNULL)
+    code, output = _ends(*limited, sys.executable, "-m", *command, out=subprocess.DEVNULL)
     assert code == 2
-    assert said.startswith("steelyard: the output cannot be written (")
-    assert said.count("\n") == 1
+    assert output.startswith("steelyard: the output cannot be written (")
+    assert output.count("\n") == 1
 
 
 @pytest.mark.process
@@ -67,9 +67,9 @@ def test_names_are_printed_as_they_are(capsys: pytest.CaptureFixture[str], tmp_p
     members = ["[/red]", ":smile:"]
     path.write_text(json.dumps({"group": "[/g]", "queues": queues, "members": members, "previous": {"[x]": queues}}))
     assert main(["plan", "--input", str(path)]) == 0
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     for name in (*members, "[/g]", "[b]t@a:1 goes from [x] to [/red]: [x] left"):
-        assert name in said
+        assert name in output
 
 
 def test_a_narrow_terminal_folds_and_leaves_nothing_out(

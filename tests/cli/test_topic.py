@@ -43,8 +43,8 @@ def test_a_topic_is_made_listed_and_deleted(cluster: Cluster, capsys: Captured) 
     with Producer(cluster.namesrv) as producer:
         producer.send_many([Message("orders", b"x")] * 3)
     assert main(["topic", "delete", "orders", *at]) == ExitCode.USAGE
-    said = capsys.readouterr().err
-    assert said == (
+    output = capsys.readouterr().err
+    assert output == (
         "steelyard: topic 'orders' has 3 messages, which would be deleted with it; if that is wanted, add --yes\n"
     )
     assert main(["topic", "delete", "orders", "--yes", *at]) == 0
@@ -78,12 +78,12 @@ def test_a_topic_is_shown_by_its_queues_in_every_form(cluster: Cluster, capsys: 
             producer.send(Message("shown", b"x"), key="same")
     capsys.readouterr()
     assert main(["topic", "show", "shown", *at]) == 0
-    said = capsys.readouterr()
-    head, *rows = (line.split() for line in said.out.splitlines())
+    output = capsys.readouterr()
+    head, *rows = (line.split() for line in output.out.splitlines())
     assert head == ["broker", "queue", "first", "next", "messages", "last", "stored"]
     assert [row[:2] for row in rows] == [["broker-0", "0"], ["broker-0", "1"], ["broker-1", "0"], ["broker-1", "1"]]
     assert sorted(row[2:5] for row in rows) == [["0", "0", "0"]] * 3 + [["0", "5", "5"]]
-    assert said.err == (
+    assert output.err == (
         "shown: 5 messages in 4 queues on broker-0, broker-1; permission read-write; read by no group\n"
         "messages are too few to say how evenly they lie: 0 to 5 in a queue\n"
     )
@@ -155,17 +155,17 @@ def test_what_cannot_be_done_is_one_line_and_a_code(cluster: Cluster, capsys: Ca
     ):
         capsys.readouterr()
         assert main(["topic", *words, *at]) == code, words
-        said = capsys.readouterr()
-        assert why in said.err
-        assert (said.out, said.err.count("\n")) == ("", 1)
+        output = capsys.readouterr()
+        assert why in output.err
+        assert (output.out, output.err.count("\n")) == ("", 1)
 
 
 def test_without_a_cluster_it_is_said_where_nobody_is(capsys: Captured) -> None:
     for words in (["ls"], ["show", "orders"], ["create", "orders"], ["delete", "orders", "--yes"]):
         assert main(["topic", *words, "--namesrv", "127.0.0.1:1", "--timeout", "0.2"]) == ExitCode.UNREACHABLE
-        said = capsys.readouterr()
-        assert "no name server of 127.0.0.1:1 was reached in 0.2 s" in said.err
-        assert (said.out, said.err.count("\n")) == ("", 1)
+        output = capsys.readouterr()
+        assert "no name server of 127.0.0.1:1 was reached in 0.2 s" in output.err
+        assert (output.out, output.err.count("\n")) == ("", 1)
 
 
 def test_with_a_broker_down_the_rest_is_still_shown(capsys: Captured) -> None:

@@ -36,9 +36,9 @@ def test_a_dry_run_shows_what_then_happens(cluster: Cluster, capsys: Captured) -
     at = made(cluster, "tried")
     change = ["topic", "set", "tried", "--may", "read", "--write-queues", "2"]
     assert main([*change, "--dry-run", *at]) == 0
-    told = capsys.readouterr()
-    assert told.err == "nothing was changed\n"
-    assert json.loads(told.out) == [
+    reported = capsys.readouterr()
+    assert reported.err == "nothing was changed\n"
+    assert json.loads(reported.out) == [
         {
             "topic": "tried",
             "broker": broker,
@@ -50,7 +50,7 @@ def test_a_dry_run_shows_what_then_happens(cluster: Cluster, capsys: Captured) -
     with Admin(cluster.namesrv) as admin:
         assert {each.write for each in admin.topics.route("tried").counts} == {4}
         assert main([*change, *at]) == 0
-        assert capsys.readouterr().out == told.out
+        assert capsys.readouterr().out == reported.out
         assert {(each.write, each.permission) for each in admin.topics.route("tried").counts} == {(2, Permission.READ)}
     assert main([*change, *at]) == 0
     assert {each["action"] for each in rows(capsys)} == {"keep"}
@@ -170,8 +170,8 @@ def test_many_topics_are_read_in_one_request_to_each_broker(cluster: Cluster, ca
     file.write_text(json.dumps({f"many-{number}": 1 for number in range(20)}))
     for actions in ({"keep": 2, "create": 38}, {"keep": 40}):
         assert main(["topic", "apply", str(file), *at]) == 0
-        told = [each["action"] for each in rows(capsys)]
-        assert {action: told.count(action) for action in set(told)} == actions
+        reported = [each["action"] for each in rows(capsys)]
+        assert {action: reported.count(action) for action in set(reported)} == actions
 
 
 @pytest.mark.parametrize(
@@ -206,9 +206,9 @@ def test_a_file_that_says_something_else_is_refused_in_a_line(
     file = tmp_path / "topics.json"
     file.write_text(text)
     assert main(["topic", "apply", str(file), "--namesrv", cluster.namesrv]) == ExitCode.USAGE
-    said = capsys.readouterr()
-    assert why in said.err.replace(str(file), "FILE")
-    assert (said.out, said.err.count("\n")) == ("", 1)
+    output = capsys.readouterr()
+    assert why in output.err.replace(str(file), "FILE")
+    assert (output.out, output.err.count("\n")) == ("", 1)
 
 
 def test_a_file_that_is_not_there_is_named(cluster: Cluster, capsys: Captured, tmp_path: Path) -> None:

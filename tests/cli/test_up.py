@@ -43,9 +43,9 @@ def line_of(stream: IO[str] | None) -> str:
 
 
 def ready(process: "subprocess.Popen[str]") -> tuple[str, dict[str, str]]:
-    said = json.loads(line_of(process.stdout))
-    assert list(said) == ["namesrv", "brokers", "dashboard"]
-    return said["namesrv"], said["brokers"]
+    output = json.loads(line_of(process.stdout))
+    assert list(output) == ["namesrv", "brokers", "dashboard"]
+    return output["namesrv"], output["brokers"]
 
 
 @pytest.mark.process
@@ -55,11 +55,11 @@ def test_it_says_one_line_serves_and_stops_cleanly(tmp_path: Path, how: signal.S
     with up(*words, cwd=tmp_path, python=[sys.executable]) as process:
         name_server, brokers = ready(process)
         assert brokers_of(name_server, "TBW102") == set(brokers) == {"broker-0", "broker-1"}
-        with RawConnection(brokers["broker-1"]) as line:
-            send(line, "orders", b"hello")
-            assert [record.body for record in pull_all(line, "orders")] == [b"hello"]
+        with RawConnection(brokers["broker-1"]) as connection:
+            send(connection, "orders", b"hello")
+            assert [record.body for record in pull_all(connection, "orders")] == [b"hello"]
             process.send_signal(how)
-            assert line.is_closed_by_server()
+            assert connection.is_closed_by_server()
         rest, complaints = process.communicate(timeout=_SECONDS)
         assert (process.returncode, rest, complaints) == (0, "", "")
     assert main(["store", "verify", str(tmp_path / "here" / "broker-1")]) == 0
@@ -84,31 +84,31 @@ def test_it_shows_people_where_everything_is(tmp_path: Path) -> None:
 def test_memory_leaves_nothing_behind(tmp_path: Path) -> None:
     with up("--json", "--port", "0", "--memory", cwd=tmp_path) as process:
         _, brokers = ready(process)
-        with RawConnection(brokers["broker-0"]) as line:
-            send(line, "orders", b"hello")
+        with RawConnection(brokers["broker-0"]) as connection:
+            send(connection, "orders", b"hello")
         process.terminate()
         assert process.wait(_SECONDS) == 0
     assert list(tmp_path.iterdir()) == []
 
 
-def _beats(line: RawConnection, client_id: str, topic: str) -> int:
-    told = ConsumerHeartbeat(group="billing", subscriptions=(SubscriptionBody(topic=topic, expression="*"),))
-    body = encode_body(HeartbeatBody(client_id=client_id, consumers=(told,)))
-    return line.request(RequestCode.HEART_BEAT, {}, body).code
+def _beats(connection: RawConnection, client_id: str, topic: str) -> int:
+    reported = ConsumerHeartbeat(group="billing", subscriptions=(SubscriptionBody(topic=topic, expression="*"),))
+    body = encode_body(HeartbeatBody(client_id=client_id, consumers=(reported,)))
+    return connection.request(RequestCode.HEART_BEAT, {}, body).code
 
 
 @pytest.mark.process
-def test_what_brokers_allow_is_said_when_they_are_started(tmp_path: Path) -> None:
+def test_what_brokers_allow_is_reported_when_they_are_started(tmp_path: Path) -> None:
     strict = ("--no-auto-create-topics", "--refuse-duplicates", "--refuse-unequal", "--no-notices")
     with up("--json", "--port", "0", "--memory", "--no-dashboard", *strict, cwd=tmp_path) as process:
         _, brokers = ready(process)
-        with RawConnection(brokers["broker-0"]) as line, RawConnection(brokers["broker-0"]) as other:
-            settings = decode_settings(line.request(RequestCode.GET_BROKER_CONFIG, {}).body)
+        with RawConnection(brokers["broker-0"]) as connection, RawConnection(brokers["broker-0"]) as other:
+            settings = decode_settings(connection.request(RequestCode.GET_BROKER_CONFIG, {}).body)
             assert settings["autoCreateTopicEnable"] == settings["notifyConsumerIdsChangedEnable"] == "false"
             command = send_command("orders", b"hello")
-            line.send(command)
-            assert line.response_to(command).code == ResponseCode.TOPIC_NOT_EXIST
-            assert _beats(line, "one@1", "orders") == 0
+            connection.send(command)
+            assert connection.response_to(command).code == ResponseCode.TOPIC_NOT_EXIST
+            assert _beats(connection, "one@1", "orders") == 0
             assert _beats(other, "one@1", "orders") == ResponseCode.SYSTEM_ERROR, "it has the id of another"
             assert _beats(other, "two@2", "bills") == ResponseCode.SYSTEM_ERROR, "it wants something else"
             assert _beats(other, "two@2", "orders") == 0
@@ -119,9 +119,9 @@ def test_a_topic_that_a_send_makes_has_as_many_queues_as_brokers_are_set_up(tmp_
     for number, words in enumerate([(), ("--default-topic-queues", "2")]):
         with up("--json", "--port", "0", "--no-dashboard", "--data", "here", *words, cwd=tmp_path) as process:
             _, brokers = ready(process)
-            with RawConnection(brokers["broker-0"]) as line:
-                send(line, f"orders-{number}", b"hello")
-                answer = line.request(RequestCode.GET_TOPIC_CONFIG, {"topic": f"orders-{number}"})
+            with RawConnection(brokers["broker-0"]) as connection:
+                send(connection, f"orders-{number}", b"hello")
+                answer = connection.request(RequestCode.GET_TOPIC_CONFIG, {"topic": f"orders-{number}"})
                 assert decode_body(TopicConfig, answer.body).write_queues == (2 if words else 4)
             process.terminate()
             assert process.wait(_SECONDS) == 0
@@ -170,9 +170,9 @@ def test_a_used_port_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixtu
         other.listen()
         port = other.getsockname()[1]
         assert main(["up", "--port", str(port), "--data", str(tmp_path / "new")]) == 1
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err == (
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err == (
         f"steelyard: port {port} of 127.0.0.1 is in use; stop what listens there, or give another port\n"
     )
     assert not (tmp_path / "new").exists()
@@ -224,9 +224,9 @@ def test_what_cannot_be_is_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["up", *arguments]) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    (sentence,) = said.err.splitlines()
+    output = capsys.readouterr()
+    assert output.out == ""
+    (sentence,) = output.err.splitlines()
     assert why in sentence
     assert list(tmp_path.iterdir()) == []
 
@@ -249,19 +249,19 @@ def _is_free(port: int) -> bool:
 @pytest.mark.process
 def test_the_dashboard_is_there_and_goes_with_it(tmp_path: Path) -> None:
     with up("--json", "--port", "0", "--memory", cwd=tmp_path) as process:
-        said = json.loads(line_of(process.stdout))
-        where = urlsplit(said["dashboard"])
-        line = HTTPConnection(where.netloc, timeout=_SECONDS)
+        output = json.loads(line_of(process.stdout))
+        where = urlsplit(output["dashboard"])
+        connection = HTTPConnection(where.netloc, timeout=_SECONDS)
         for path, status, part in (
             (f"/?{where.query}", 303, b""),
             ("/metrics", 200, b"rocketmq_"),
             ("/", 401, b"Token"),
         ):
-            line.request("GET", path)
-            answer = line.getresponse()
+            connection.request("GET", path)
+            answer = connection.getresponse()
             assert answer.status == status
             assert part in answer.read()
-        line.close()
+        connection.close()
         process.terminate()
         rest, complaints = process.communicate(timeout=_SECONDS)
         assert (process.returncode, rest, complaints) == (0, "", "")

@@ -15,12 +15,19 @@ from steelyard.client.sync.admin import Admin
 from steelyard.client.sync.producer import Producer
 from steelyard.model import Message
 from steelyard.net.clock import now_ms
-from tests.client.load import WAYS, Load, Stay, Told, reading
+from tests.client.load import WAYS, Load, SendReport, Stay, reading
 from tests.client.process_cluster import Ground, detour_of
 from tests.interop.mixed.figures import percentile
 from tests.waiting import until
 
-__all__ = ["Pace", "Row", "a_broker_is_halted", "a_broker_is_killed", "a_name_server_is_lost", "brokers_are_slow"]
+__all__ = [
+    "Row",
+    "TrialTimings",
+    "a_broker_is_halted",
+    "a_broker_is_killed",
+    "a_name_server_is_lost",
+    "brokers_are_slow",
+]
 
 Row = dict[str, object]
 
@@ -34,7 +41,7 @@ _numbers = itertools.count(1)
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class TrialTimings:
     """How long things take."""
 
     timeout_s: float
@@ -51,8 +58,8 @@ class Pace:
 class Trial:
     """A story under way: what was sent since which moment."""
 
-    def __init__(self, ground: Ground, pace: Pace, plain: Load, wary: Load, seen: set[bytes]) -> None:
-        self.ground, self.pace, self.plain, self.wary, self.seen = ground, pace, plain, wary, seen
+    def __init__(self, ground: Ground, timings: TrialTimings, plain: Load, wary: Load, seen: set[bytes]) -> None:
+        self.ground, self.timings, self.plain, self.wary, self.seen = ground, timings, plain, wary, seen
         self.rows: list[Row] = []
         self._began_ms = now_ms()
 
@@ -65,12 +72,12 @@ class Trial:
         """Let some messages pass that begin now, or began since a moment."""
         began_ms = now_ms() if since_ms is None else since_ms
         for load in self.loads:
-            load.wait_for_more(self.pace.flow, began_ms)
+            load.wait_for_more(self.timings.flow, began_ms)
 
     def flow_and_try_new_topics(self) -> None:
         """Let some messages pass, and meanwhile send to topics that nobody made, by a producer that is new here."""
         began_ms = now_ms()
-        with Producer(self.ground.namesrv, timeout_s=self.pace.timeout_s) as producer:
+        with Producer(self.ground.namesrv, timeout_s=self.timings.timeout_s) as producer:
             topics = [f"new-{next(_numbers)}" for _ in range(2)]
             on_its_way = producer.submit(Message(topics[0], b"x"))
             producer.send(Message(topics[1], b"x"))
@@ -81,8 +88,8 @@ class Trial:
         """Write down how the sends fared that began since the last chapter, and begin another."""
         for load, kind in zip(self.loads, ("plain", "wary"), strict=True):
             for way in WAYS:
-                told = load.since(self._began_ms, way)
-                self.rows.append({"when": title, "sends": kind, "way": way, **_figures(told)})
+                reported = load.since(self._began_ms, way)
+                self.rows.append({"when": title, "sends": kind, "way": way, **_figures(reported)})
         self._began_ms = now_ms()
 
     def check_avoided(self, broker: str, since_ms: int, why: str) -> None:
@@ -98,7 +105,7 @@ class Trial:
     def _stays(self, broker: str, since_ms: int) -> list[Stay]:
         return [stay for stay in self.wary.stays if stay.broker == broker and stay.until_ms > since_ms]
 
-    def _sent_meanwhile(self, broker: str, since_ms: int) -> list[Told]:
+    def _sent_meanwhile(self, broker: str, since_ms: int) -> list[SendReport]:
         """Return what was begun while a latency table avoided a broker."""
         ways = {"blocking": ("blocking", "submit"), "aio": ("aio",)}
         stays = self._stays(broker, since_ms)
@@ -124,7 +131,7 @@ class Trial:
 
 @contextmanager
 def _under_load(
-    ground: Ground, pace: Pace, namesrv: str | None = None, timeout_s: float | None = None
+    ground: Ground, timings: TrialTimings, namesrv: str | None = None, timeout_s: float | None = None
 ) -> Iterator[Trial]:
     """Send and read all the while; in the end nothing has failed and nothing is lost."""
     topic = f"trouble-{next(_numbers)}"
@@ -135,16 +142,16 @@ def _under_load(
             lambda: all(each.brokers == count for each in admin.name_servers.list()), "knowing all brokers", _PATIENCE_S
         )
         admin.topics.create(topic, _QUEUES)
-    where, given_s = namesrv or ground.namesrv, timeout_s or pace.timeout_s
+    where, given_s = namesrv or ground.namesrv, timeout_s or timings.timeout_s
     with reading(ground.namesrv, topic) as seen:
         with (
             Load(where, topic, timeout_s=given_s) as plain,
-            Load(where, topic, timeout_s=given_s, table=pace.table) as wary,
+            Load(where, topic, timeout_s=given_s, table=timings.table) as wary,
         ):
-            trial = Trial(ground, pace, plain, wary, seen)
+            trial = Trial(ground, timings, plain, wary, seen)
             for broker in ground.brokers:
                 for load in trial.loads:
-                    load.wait_for_stores(broker, pace.flow)
+                    load.wait_for_stores(broker, timings.flow)
             trial.chapter("before")
             yield trial
         errors = plain.errors + wary.errors
@@ -153,9 +160,9 @@ def _under_load(
         until(lambda: acked <= seen, f"reading {len(acked)} messages", _PATIENCE_S)
 
 
-def a_broker_is_killed(ground: Ground, pace: Pace, broker: str) -> list[Row]:
+def a_broker_is_killed(ground: Ground, timings: TrialTimings, broker: str) -> list[Row]:
     """Kill a broker and start it again: sends go elsewhere at once, and come back."""
-    with _under_load(ground, pace) as trial:
+    with _under_load(ground, timings) as trial:
         began_ms = now_ms()
         with ground.killed(broker):
             trial.wary.wait_until_avoided(broker, began_ms)
@@ -167,15 +174,15 @@ def a_broker_is_killed(ground: Ground, pace: Pace, broker: str) -> list[Row]:
     return trial.rows
 
 
-def a_broker_is_halted(ground: Ground, pace: Pace, broker: str) -> list[Row]:
+def a_broker_is_halted(ground: Ground, timings: TrialTimings, broker: str) -> list[Row]:
     """Halt a broker, which then takes connections and never answers: the plain wait in vain at every other turn."""
-    with _under_load(ground, pace) as trial:
+    with _under_load(ground, timings) as trial:
         began_ms = now_ms()
         with ground.halted(broker):
             trial.wary.wait_until_avoided(broker, began_ms)
             trial.chapter("halted: until it was noticed")
             trial.flow_and_try_new_topics()
-            until(lambda: now_ms() >= began_ms + pace.halted_s * 1000, "the end of a halt", _PATIENCE_S)
+            until(lambda: now_ms() >= began_ms + timings.halted_s * 1000, "the end of a halt", _PATIENCE_S)
             trial.check_avoided(broker, began_ms, "it failed")
             trial.chapter("halted: from then on")
         trial.check_return(broker, now_ms())
@@ -183,17 +190,17 @@ def a_broker_is_halted(ground: Ground, pace: Pace, broker: str) -> list[Row]:
     return trial.rows
 
 
-def brokers_are_slow(ground: Ground, pace: Pace, broker: str) -> list[Row]:
+def brokers_are_slow(ground: Ground, timings: TrialTimings, broker: str) -> list[Row]:
     """Slow a broker down, then all of them: one is avoided, and all are used."""
-    with detour_of(ground) as around, _under_load(ground, pace, around.namesrv, _AMPLE_S) as trial:
+    with detour_of(ground) as around, _under_load(ground, timings, around.namesrv, _AMPLE_S) as trial:
         began_ms = now_ms()
-        around.brokers[broker].delay_ms = pace.slow_ms
+        around.brokers[broker].delay_ms = timings.slow_ms
         trial.wary.wait_until_avoided(broker, began_ms)
         trial.flow()
         trial.check_avoided(broker, began_ms, "it took")
         trial.chapter("one is slow")
         for proxy in around.brokers.values():
-            proxy.delay_ms = pace.slow_ms
+            proxy.delay_ms = timings.slow_ms
         trial.flow()
         trial.chapter("all are slow")
         for proxy in around.brokers.values():
@@ -205,24 +212,24 @@ def brokers_are_slow(ground: Ground, pace: Pace, broker: str) -> list[Row]:
     return trial.rows
 
 
-def a_name_server_is_lost(ground: Ground, pace: Pace) -> list[Row]:
+def a_name_server_is_lost(ground: Ground, timings: TrialTimings) -> list[Row]:
     """Kill the name server that everybody uses: who sends notices nothing, and a new topic is found at the other."""
-    with _under_load(ground, pace) as trial:
+    with _under_load(ground, timings) as trial:
         with ground.killed(ground.name_servers[0]):
             trial.flow_and_try_new_topics()
             trial.chapter("one name server is lost")
         trial.flow()
-        assert not any(each.sent is not None and each.sent.attempts for load in trial.loads for each in load.told)
+        assert not any(each.sent is not None and each.sent.attempts for load in trial.loads for each in load.reported)
     return trial.rows
 
 
-def _figures(told: Sequence[Told]) -> Row:
-    if not told:
+def _figures(reported: Sequence[SendReport]) -> Row:
+    if not reported:
         return {"messages": 0}
-    took_ms = [each.took_ms for each in told]
+    took_ms = [each.took_ms for each in reported]
     return {
-        "messages": len(told),
-        "again": sum(bool(each.sent and each.sent.attempts) for each in told),
+        "messages": len(reported),
+        "again": sum(bool(each.sent and each.sent.attempts) for each in reported),
         "p50 ms": round(percentile(took_ms, 0.5), 1),
         "p99 ms": round(percentile(took_ms, 0.99), 1),
         "most ms": round(max(took_ms), 1),

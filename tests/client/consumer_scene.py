@@ -38,8 +38,8 @@ class Seen:
         """How many handlers are at work."""
         self.most = 0
 
-    def note(self, message: ReceivedMessage) -> None:
-        """Take note of a message."""
+    def record_message(self, message: ReceivedMessage) -> None:
+        """Record a message."""
         with self._lock:
             self.messages.append(message)
 
@@ -80,9 +80,9 @@ def put(
     header = SendMessageV2(
         "senders", topic, "TBW102", 4, queue_id, sys_flag, 1_700_000_000_000, 0, text, 0, False, None, False
     )
-    with RawConnection(cluster.brokers[broker]) as line:
+    with RawConnection(cluster.brokers[broker]) as connection:
         for body in bodies:
-            answer = line.request(RequestCode.SEND_MESSAGE_V2, header, body)
+            answer = connection.request(RequestCode.SEND_MESSAGE_V2, header, body)
             assert answer.code == 0, answer.remark
 
 

@@ -28,7 +28,7 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-__all__ = ["WAYS", "Load", "Stay", "Told", "reading"]
+__all__ = ["WAYS", "Load", "SendReport", "Stay", "reading"]
 
 WAYS = ("blocking", "submit", "aio")
 
@@ -40,7 +40,7 @@ _numbers = itertools.count(1)
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class SendReport:
     """One send: what is told of it when it is over."""
 
     way: str
@@ -64,7 +64,7 @@ class Stay:
     """A time for which a latency table says that a broker is avoided."""
 
     of: str
-    """The producer whose ledger it is."""
+    """The producer that measured it."""
     broker: str
     since_ms: int
     until_ms: int
@@ -78,7 +78,7 @@ class Load:
         """Send to a topic; with a ``table`` slow brokers are avoided by it."""
         self.namesrv, self.topic = namesrv, topic
         self._timeout_s, self._table = timeout_s, table
-        self.told: list[Told] = []
+        self.reported: list[SendReport] = []
         self.broken: list[BaseException] = []
         """What ended a sender that nothing should end."""
         self.shares: dict[tuple[str, str], set[float]] = {}
@@ -94,7 +94,7 @@ class Load:
     def __enter__(self) -> Self:
         """Begin to send."""
         self._producer = Producer(self.namesrv, **self._settings())
-        work = [self._submit, self._look, lambda: asyncio.run(self._send_on_a_loop())]
+        work = [self._submit, self._poll, lambda: asyncio.run(self._send_on_a_loop())]
         work += [self._send_and_wait] * _SENDERS
         self._threads = [threading.Thread(target=self._guarded, args=(each,), name=self._name) for each in work]
         for thread in self._threads:
@@ -117,21 +117,21 @@ class Load:
     @property
     def errors(self) -> list[str]:
         """What went wrong, in words."""
-        return [f"{each.way} after {each.took_ms:.0f} ms: {each.error}" for each in list(self.told) if each.error]
+        return [f"{each.way} after {each.took_ms:.0f} ms: {each.error}" for each in list(self.reported) if each.error]
 
     @property
     def acked(self) -> set[bytes]:
         """What brokers said is stored."""
-        return {each.uid for each in list(self.told) if each.sent is not None}
+        return {each.uid for each in list(self.reported) if each.sent is not None}
 
     @property
     def stays(self) -> list[Stay]:
         """When which broker was avoided, as the latency table say it themselves."""
         return list(self._stays.values())
 
-    def since(self, moment_ms: int, way: str | None = None) -> list[Told]:
+    def since(self, moment_ms: int, way: str | None = None) -> list[SendReport]:
         """Return the sends that began at a moment or later."""
-        return [each for each in list(self.told) if each.began_ms >= moment_ms and way in (None, each.way)]
+        return [each for each in list(self.reported) if each.began_ms >= moment_ms and way in (None, each.way)]
 
     def wait_for_stores(self, broker: str, count: int, since_ms: int = 0) -> None:
         """Wait until each way has stored so many messages on a broker."""
@@ -170,20 +170,20 @@ class Load:
     def _message(self) -> Message:
         return Message(self.topic, f"{self._name}/{next(self._uids)}".encode())
 
-    def _note(
+    def _record(
         self, way: str, message: Message, began_s: float, sent: SendResult | None, error: SteelyardError | None
     ) -> None:
         took_ms = (time.monotonic() - began_s) * 1000
         began_ms = now_ms() - round(took_ms)
-        self.told.append(Told(way, message.topic, message.body, began_ms, took_ms, sent, error))
+        self.reported.append(SendReport(way, message.topic, message.body, began_ms, took_ms, sent, error))
 
     def _send_and_wait(self) -> None:
         while not self._over.wait(_PAUSE_S):
             message, began_s = self._message(), time.monotonic()
             try:
-                self._note("blocking", message, began_s, self._producer.send(message), None)
+                self._record("blocking", message, began_s, self._producer.send(message), None)
             except SteelyardError as error:
-                self._note("blocking", message, began_s, None, error)
+                self._record("blocking", message, began_s, None, error)
 
     def _submit(self) -> None:
         while not self._over.wait(_PAUSE_S):
@@ -195,9 +195,9 @@ class Load:
     def _submitted(self, message: Message, began_s: float, future: "Future[SendResult]") -> None:
         error = future.exception()
         if error is None:
-            self._note("submit", message, began_s, future.result(), None)
+            self._record("submit", message, began_s, future.result(), None)
         elif isinstance(error, SteelyardError):
-            self._note("submit", message, began_s, None, error)
+            self._record("submit", message, began_s, None, error)
         else:
             self.broken.append(error)
         with self._lock:
@@ -207,7 +207,7 @@ class Load:
         async with aio.Producer(self.namesrv, **self._settings()) as producer:
             senders = [asyncio.ensure_future(self._send_awaiting(producer)) for _ in range(_SENDERS)]
             while not self._over.is_set():
-                self._look_at("aio", producer.brokers())
+                self._read_status("aio", producer.brokers())
                 await asyncio.sleep(_LOOK_S)
             await asyncio.gather(*senders)
 
@@ -216,9 +216,9 @@ class Load:
             await asyncio.sleep(_PAUSE_S)
             message, began_s = self._message(), time.monotonic()
             try:
-                self._note("aio", message, began_s, await producer.send(message), None)
+                self._record("aio", message, began_s, await producer.send(message), None)
             except SteelyardError as error:
-                self._note("aio", message, began_s, None, error)
+                self._record("aio", message, began_s, None, error)
 
     def _settings(self) -> ProducerSettings:
         return {
@@ -229,11 +229,11 @@ class Load:
 
     # -- looking ------------------------------------------------------------------------------------------------------
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         while not self._over.wait(_LOOK_S):
-            self._look_at("blocking", self._producer.brokers())
+            self._read_status("blocking", self._producer.brokers())
 
-    def _look_at(self, of: str, standings: Iterable[BrokerHealth]) -> None:
+    def _read_status(self, of: str, standings: Iterable[BrokerHealth]) -> None:
         for each in standings:
             self.shares.setdefault((of, each.broker), set()).add(each.share)
             if each.avoided_since_ms is not None and each.avoided_until_ms is not None:

@@ -62,12 +62,12 @@ class ManualMember:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        goodbye = Command(RequestCode.UNREGISTER_CLIENT, UnregisterClient(self.id, consumer_group=self.group))
+        unregistration = Command(RequestCode.UNREGISTER_CLIENT, UnregisterClient(self.id, consumer_group=self.group))
         for broker in self.session.broker_connections():
-            await self.session.request_ok(broker, goodbye)
+            await self.session.request_ok(broker, unregistration)
         await self.session.close()
 
-    async def take(self, queues: Iterable[Queue]) -> None:
+    async def acquire(self, queues: Iterable[Queue]) -> None:
         """Hold queues: one of ours locks them, another just says so."""
         wanted = list(queues)
         if self.ours:

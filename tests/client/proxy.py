@@ -45,7 +45,7 @@ class Proxy:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
         self._server: asyncio.Server | None = None
-        self._lines: set[asyncio.StreamWriter] = set()
+        self._connections: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         # Nobody else gets the port while it is refused here: another test's broker would accept the messages.
         self._reserved = reserve_port("127.0.0.1", 0)
@@ -58,8 +58,8 @@ class Proxy:
 
     @property
     def lines(self) -> int:
-        """How many lines of clients are open."""
-        return len(self._lines)
+        """How many connections of clients are open."""
+        return len(self._connections)
 
     def requests(self, code: int) -> list[Command]:
         """Return what came with a code."""
@@ -119,10 +119,10 @@ class Proxy:
         await self._cut()
 
     async def _cut(self) -> None:
-        gone = set(self._lines)
+        gone = set(self._connections)
         for line in gone:
             line.transport.abort()
-        while self._lines & gone:
+        while self._connections & gone:
             await asyncio.sleep(0.001)
 
     async def _end_tasks(self) -> None:
@@ -137,13 +137,13 @@ class Proxy:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
-        self._lines.add(writer)
+        self._connections.add(writer)
         try:
             with suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
                 await self._join(reader, writer)
         finally:
             writer.transport.abort()
-            self._lines.discard(writer)
+            self._connections.discard(writer)
             self._tasks.discard(task)
 
     async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

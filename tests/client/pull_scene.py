@@ -21,9 +21,9 @@ __all__ = ["bodies", "crash", "drain", "fill", "make_topic", "poll_until", "put_
 def make_topic(cluster: Cluster, topic: str, queues: int = 4) -> list[Queue]:
     """Create a topic on every broker; return its queues, in order."""
     for address in cluster.brokers.values():
-        with RawConnection(address) as line:
+        with RawConnection(address) as connection:
             header = CreateTopic(topic, "TBW102", queues, queues, 6, "SINGLE_TAG", False)
-            answer = line.request(RequestCode.UPDATE_AND_CREATE_TOPIC, header)
+            answer = connection.request(RequestCode.UPDATE_AND_CREATE_TOPIC, header)
             assert answer.code == 0, answer.remark
     return [Queue(topic, broker, number) for broker in cluster.brokers for number in range(queues)]
 
@@ -35,9 +35,9 @@ def put_all(cluster: Cluster, queue: Queue, messages: Iterable[bytes], **propert
     header = SendMessageV2(
         "senders", topic, "TBW102", 4, queue_id, 0, 1_700_000_000_000, 0, text, 0, False, None, False
     )
-    with RawConnection(cluster.brokers[broker]) as line:
+    with RawConnection(cluster.brokers[broker]) as connection:
         for body in messages:
-            answer = line.request(RequestCode.SEND_MESSAGE_V2, header, body)
+            answer = connection.request(RequestCode.SEND_MESSAGE_V2, header, body)
             assert answer.code == 0, answer.remark
 
 

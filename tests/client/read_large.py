@@ -15,23 +15,23 @@ def main(namesrv: str, topic: str, group: str, count: int, kind: str) -> None:
     """Read all of it, and print the most memory that was taken, in MiB."""
     done, lock, read = threading.Event(), threading.Lock(), 0
 
-    def note(messages: int) -> None:
+    def record_message(messages: int) -> None:
         nonlocal read
         with lock:
             read += messages
             if read >= count:
                 done.set()
 
-    if kind == "puller":
-        with PullConsumer(namesrv, group, start_from="first") as puller:
-            puller.subscribe(topic)
+    if kind == "pull_consumer":
+        with PullConsumer(namesrv, group, start_from="first") as pull_consumer:
+            pull_consumer.subscribe(topic)
             while not done.is_set():
-                note(len(puller.poll(1)))
+                record_message(len(pull_consumer.poll(1)))
     else:
         consumer = Consumer(namesrv, group=group, start_from="first")
 
         def take(given: ReceivedMessage | list[ReceivedMessage]) -> None:
-            note(len(given) if isinstance(given, list) else 1)
+            record_message(len(given) if isinstance(given, list) else 1)
 
         consumer.handles(topic, batch=64 if kind == "batches" else 1)(take)
         with consumer:

@@ -69,7 +69,7 @@ class RecordingObserver(Observer):
 
     def received(self, client: Observed, messages: Sequence[ReceivedMessage]) -> None:
         """Keep them."""
-        assert client.kind in ("consumer", "puller")
+        assert client.kind in ("consumer", "pull_consumer")
         self.came += messages
 
     def handling(self, client: Observed, incoming: HandlerCall) -> HandleEnded | None:

@@ -24,11 +24,11 @@ from steelyard.wire.json_body import ById
 from steelyard.wire.properties import encode_properties
 from steelyard.wire.record import pack_record
 
-__all__ = ["Broker", "Held", "Says", "broker", "queue_of", "record"]
+__all__ = ["Broker", "Held", "Respond", "broker", "queue_of", "record"]
 
 _HOST = bytes.fromhex("7f00000100002a9f")
 
-Says = Callable[[PullMessage], Command | None]
+Respond = Callable[[PullMessage], Command | None]
 """What is said to a pull instead, if anything; its number is set by the broker."""
 
 
@@ -73,22 +73,22 @@ class Broker:
     def __init__(self, name: str = "broker-a") -> None:
         self.name = name
         self.held: dict[int, Held] = {}
-        self.most, self.most_bytes, self.looks_at = 32, 256 * 1024, 800
-        self.says: Says = lambda _: None
+        self.most, self.most_bytes, self.on_request = 32, 256 * 1024, 800
+        self.respond_with: Respond = lambda _: None
         """Asked first for each pull."""
         self.hangs_up_after = 0
         """Hang up when so many more pulls came, before the last is answered; 0 is never."""
         self.is_backwards = False
         """Whether what came together is answered last to first."""
-        self.told: str | None = None
+        self.reported: str | None = None
         """The address that its routes tell; without one its own."""
-        self.told_id = 0
+        self.suggested_id = 0
         """The id that its routes tell: 0 is a master's."""
         self.asked: list[PullMessage] = []
-        self.routes_told = 0
+        self.routes_reported = 0
         self.together = 0
         """How many requests came in one read, at most."""
-        self.lines = 0
+        self.connections = 0
         """How many were ever opened."""
         self._open: list[socket.socket] = []
         self._threads: list[threading.Thread] = []
@@ -116,9 +116,9 @@ class Broker:
 
     def cut(self) -> None:
         """Cut all connections."""
-        for line in list(self._open):
+        for connection in list(self._open):
             with suppress(OSError):
-                line.shutdown(socket.SHUT_RDWR)
+                connection.shutdown(socket.SHUT_RDWR)
 
     def _start(self, work: Callable[[], None]) -> None:
         thread = threading.Thread(target=work, daemon=True)
@@ -128,16 +128,16 @@ class Broker:
     def _accept(self) -> None:
         with suppress(OSError):
             while True:
-                line, _ = self._listener.accept()
-                line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                self._open.append(line)
-                self.lines += 1
-                self._start(partial(self._serve, line))
+                connection, _ = self._listener.accept()
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                self._open.append(connection)
+                self.connections += 1
+                self._start(partial(self._serve, connection))
 
-    def _serve(self, line: socket.socket) -> None:
+    def _serve(self, connection: socket.socket) -> None:
         splitter = FrameDecoder()
-        with line, suppress(OSError, ProtocolError):
-            while arrived := line.recv(1 << 16):
+        with connection, suppress(OSError, ProtocolError):
+            while arrived := connection.recv(1 << 16):
                 answers = []
                 for request in splitter.feed(arrived):
                     answer = self._answer(request)
@@ -145,11 +145,11 @@ class Broker:
                         return
                     answers.append(answer)
                 self.together = max(self.together, len(answers))
-                line.sendall(b"".join(map(encode_frame, answers[::-1] if self.is_backwards else answers)))
+                connection.sendall(b"".join(map(encode_frame, answers[::-1] if self.is_backwards else answers)))
 
     def _answer(self, request: Command) -> Command | None:
         if request.code == RequestCode.GET_ROUTEINFO_BY_TOPIC:
-            self.routes_told += 1
+            self.routes_reported += 1
             return response_to(request, body=encode_body(self._route()))
         pull = request.header(PullMessage)
         self.asked.append(pull)
@@ -157,15 +157,15 @@ class Broker:
             self.hangs_up_after -= 1
             if not self.hangs_up_after:
                 return None
-        said = self.says(pull)
-        if said is not None:
-            return response_to(request, said.code, said.fields, said.body, said.remark)
+        response = self.respond_with(pull)
+        if response is not None:
+            return response_to(request, response.code, response.fields, response.body, response.remark)
         return self._pulled(request, pull)
 
     def _route(self) -> RouteBody:
-        address = self.told or self.address
+        address = self.reported or self.address
         return RouteBody(
-            brokers=(BrokerEntry(broker_name=self.name, addresses=ById({self.told_id: address})),),
+            brokers=(BrokerEntry(broker_name=self.name, addresses=ById({self.suggested_id: address})),),
             queues=(QueueEntry(broker_name=self.name, read_queues=64, write_queues=64, sys_flag=0),),
         )
 
@@ -189,8 +189,8 @@ class Broker:
         hashes = {Subscription("orders", tag).tag_hashes[0]: tag for tag in wanted.tags}
         found: list[bytes] = []
         size, most = 0, min(self.most, pull.max_msg_nums)
-        looked_at = slice(at, at + max(self.looks_at, most))
-        for each, tag in zip(held.records[looked_at], held.tags[looked_at], strict=True):
+        requested = slice(at, at + max(self.on_request, most))
+        for each, tag in zip(held.records[requested], held.tags[requested], strict=True):
             if len(found) == most or (found and each is not None and size + len(each) > self.most_bytes):
                 break
             at += 1

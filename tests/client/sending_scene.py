@@ -30,9 +30,9 @@ def stored(
     """Read all messages of a topic, by queue, from all brokers or from some."""
     found: dict[Queue, list[StoredMessage]] = {}
     for broker in cluster.brokers if brokers is None else brokers:
-        with RawConnection(cluster.brokers[broker]) as line:
+        with RawConnection(cluster.brokers[broker]) as connection:
             for queue_id in range(queues):
-                records = pull_all(line, topic, queue_id=queue_id)
+                records = pull_all(connection, topic, queue_id=queue_id)
                 found[Queue(topic, broker, queue_id)] = [record_to_message(record, broker) for record in records]
     return found
 

@@ -145,7 +145,7 @@ def test_a_closed_client_refuses_and_closes_again(cluster: Cluster) -> None:
     asyncio.run(run())
 
 
-def test_a_client_without_a_name_server_says_so() -> None:
+def test_a_client_without_a_name_server_reports_it() -> None:
     async def run() -> None:
         admin = Admin(ClientConfig("127.0.0.1:1", timeout_s=0.2))
         with pytest.raises(NoNameServer, match=r"127\.0\.0\.1:1 was reached in 0\.2 s"):

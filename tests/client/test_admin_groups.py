@@ -94,8 +94,8 @@ def test_a_description_has_members_owners_and_lag(cluster: Cluster) -> None:
                 ManualMember(cluster.namesrv, "viewers", ("viewed",), OLD) as old,
                 ManualMember(cluster.namesrv, "viewers", ("viewed",), NEW) as new,
             ):
-                await old.take(queues[:2])
-                await new.take(queues[2:])
+                await old.acquire(queues[:2])
+                await new.acquire(queues[2:])
                 put(cluster.brokers["broker-0"], queues[0], b"a")
                 commit(cluster.brokers["broker-1"], "viewers", queues[2], 0)
                 commit(cluster.brokers["broker-0"], "viewers", queues[0], 0)
@@ -122,8 +122,8 @@ def test_a_member_of_another_client_reports_its_queues_itself(cluster: Cluster) 
                 ManualMember(cluster.namesrv, "mixers", ("mixed",), OLD) as ours,
                 ManualMember(cluster.namesrv, "mixers", ("mixed",), JAVA, ours=False) as java,
             ):
-                await ours.take(queues[:2])
-                await java.take(queues[1:3])
+                await ours.acquire(queues[:2])
+                await java.acquire(queues[1:3])
                 view = await admin.groups.describe("mixers")
                 assert [each.owners for each in view.queues] == [(OLD,), (OLD, JAVA), (JAVA,), ()]
                 assert view.strategy == "AVG"
@@ -163,7 +163,7 @@ def test_more_members_than_queues_is_a_finding(cluster: Cluster) -> None:
                 ManualMember(cluster.namesrv, "narrows", ("narrow",), OLD) as old,
                 ManualMember(cluster.namesrv, "narrows", ("narrow",), NEW),
             ):
-                await old.take([queue])
+                await old.acquire([queue])
                 view = await admin.groups.describe("narrows")
                 assert [finding.kind for finding in view.findings] == ["idle members"]
                 assert NEW in view.findings[0].message
@@ -198,8 +198,8 @@ def test_a_rebalance_of_a_live_group_is_computed_in_a_dry_run(cluster: Cluster) 
                 ManualMember(cluster.namesrv, "triers", ("tried",), OLD) as old,
                 ManualMember(cluster.namesrv, "triers", ("tried",), NEW) as new,
             ):
-                await old.take(queues[:3])
-                await new.take(queues[3:])
+                await old.acquire(queues[:3])
+                await new.acquire(queues[3:])
                 view = await admin.groups.describe("triers")
                 joined = dry_run_rebalance(view, join=["z@sy1"])
                 assert (joined.moved, joined.least, joined.most, joined.fewest) == (2, 2, 2, 2)

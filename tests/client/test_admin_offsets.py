@@ -100,7 +100,7 @@ def test_a_reset_counts_for_a_member_that_is_online_and_leaves_it_its_lock(clust
         async with Admin(cluster.namesrv) as admin:
             first, _ = await _filled(admin, cluster, "online")
             async with ManualMember(cluster.namesrv, "online-group", ("online",), "m1@sy1") as member:
-                await member.take([first])
+                await member.acquire([first])
                 before = await member.lock(first)
                 plan = await admin.offsets.plan_reset("online-group", "online", {first: 0})
                 assert plan.members == 1

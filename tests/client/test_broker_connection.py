@@ -34,10 +34,10 @@ class _Server:
         while data := await reader.read(65_536):
             for command in splitter.feed(data):
                 self.asked.append(command)
-                self.say(self.answers(command))
+                self.respond(self.answers(command))
         writer.close()
 
-    def say(self, command: Command | None) -> None:
+    def respond(self, command: Command | None) -> None:
         if command is not None:
             self.writers[-1].write(encode_frame(command))
 
@@ -63,8 +63,8 @@ class _Listener:
         self.happened: list[str] = []
         self.at_opened: Callable[[BrokerConnection], object] = lambda _: None
         self.at_lost: Callable[[BrokerConnection], object] = lambda _: None
-        self.at_heard: Callable[[BrokerConnection], object] = lambda _: None
-        self.switch = ConnectionSettings(self._opened, self._lost, self._heard)
+        self.at_received: Callable[[BrokerConnection], object] = lambda _: None
+        self.switch = ConnectionSettings(self._opened, self._lost, self._received)
 
     def _opened(self, connection: BrokerConnection) -> None:
         self.happened.append("opened")
@@ -74,13 +74,13 @@ class _Listener:
         self.happened.append("lost" if was_open else "not opened")
         self.at_lost(connection)
 
-    def _heard(self, connection: BrokerConnection, _: Command) -> None:
+    def _received(self, connection: BrokerConnection, _: Command) -> None:
         self.happened.append("heard")
-        self.at_heard(connection)
+        self.at_received(connection)
 
 
 @asynccontextmanager
-async def _caller(server: _Server, listener: _Listener | None = None) -> AsyncIterator[BrokerConnection]:
+async def _request_loop(server: _Server, listener: _Listener | None = None) -> AsyncIterator[BrokerConnection]:
     connection = BrokerConnection((listener or _Listener()).switch, "broker-0", (server.address,))
     try:
         yield connection
@@ -97,15 +97,15 @@ async def _until(condition: Callable[[], object]) -> None:
 
 def test_an_answer_that_comes_after_its_time_is_nobody_else_s() -> None:
     async def play() -> None:
-        async with _served(lambda _: None) as server, _caller(server) as connection:
+        async with _served(lambda _: None) as server, _request_loop(server) as connection:
             with pytest.raises(TimedOut):
                 await connection.request(_QUESTION, 20)
             asking = connection.request(_QUESTION, _LONG_MS)
             await _until(lambda: len(server.asked) == 2)
             first, second = server.asked
-            server.say(response_to(first, remark="late"))
-            server.say(response_to(second, remark="in time"))
-            server.say(response_to(second, remark="again"))
+            server.respond(response_to(first, remark="late"))
+            server.respond(response_to(second, remark="in time"))
+            server.respond(response_to(second, remark="again"))
             assert (await asking).remark == "in time"
 
     asyncio.run(play())
@@ -113,7 +113,7 @@ def test_an_answer_that_comes_after_its_time_is_nobody_else_s() -> None:
 
 def test_numbers_begin_again_above_those_of_members() -> None:
     async def play() -> None:
-        async with _served() as server, _caller(server) as connection:
+        async with _served() as server, _request_loop(server) as connection:
             connection._opaque = (1 << 31) - 2
             for _ in range(3):
                 await connection.request(_QUESTION, _LONG_MS)
@@ -133,7 +133,7 @@ def test_a_server_that_moved_is_asked_where_it_is_though_its_old_connection_does
             deaf.listen()
             old = _Server()
             old.address = f"127.0.0.1:{deaf.getsockname()[1]}"
-            async with _served() as new, _caller(old) as connection:
+            async with _served() as new, _request_loop(old) as connection:
                 lost = [
                     connection.request(Command(RequestCode.SEND_MESSAGE, body=bytes(1 << 20)), _LONG_MS)
                     for _ in range(16)
@@ -153,15 +153,15 @@ def test_a_listener_may_send_a_request_and_drop_the_connection_at_once() -> None
     async def play() -> None:
         listener, answers = _Listener(), list["asyncio.Future[Command]"]()
 
-        def ask(connection: BrokerConnection) -> None:
+        def send_request(connection: BrokerConnection) -> None:
             answers.append(connection.request(_QUESTION, _LONG_MS))
             connection.send(Command(RequestCode.GET_BROKER_CONFIG, opaque=1))
 
-        listener.at_opened = listener.at_lost = ask
-        async with _served() as server, _caller(server, listener) as connection:
+        listener.at_opened = listener.at_lost = send_request
+        async with _served() as server, _request_loop(server, listener) as connection:
             connection.connect()
             await _until(lambda: "heard" in listener.happened)
-            listener.at_heard = lambda connection: None if len(listener.happened) > 12 else connection.drop("enough")
+            listener.at_received = lambda connection: None if len(listener.happened) > 12 else connection.drop("enough")
             connection.send(Command(RequestCode.GET_BROKER_CONFIG, opaque=2))
             # The connection may just have been lost: a request before the next one fails at once.
             await _until(lambda: len(listener.happened) > 12 and connection.is_open)
@@ -179,7 +179,7 @@ def test_a_connection_that_is_closed_while_it_opens_leaves_nothing_open() -> Non
         async with _served() as server:
             for turns in range(6):
                 listener = _Listener()
-                async with _caller(server, listener) as connection:
+                async with _request_loop(server, listener) as connection:
                     asking = connection.request(_QUESTION, _LONG_MS)
                     for _ in range(turns):
                         await asyncio.sleep(0)

@@ -61,7 +61,7 @@ def test_of_apache_as_much_is_known_as_it_prints(release: str) -> None:
     assert (reports.recovery, reports.damages, reports.refusal) == (None, None, None)
 
 
-def test_a_start_is_told_in_a_sentence() -> None:
+def test_a_start_is_reported_in_a_sentence() -> None:
     start = BrokerRecovery("unclosed", 12, 4_096, 40, 1, timedelta(milliseconds=1_260))
     assert str(start) == (
         "the last process did not close it; 12 messages read again in 1.3 s, 40 bytes cut off, 1 damaged place"
@@ -70,8 +70,8 @@ def test_a_start_is_told_in_a_sentence() -> None:
 
 
 @given(st.dictionaries(st.sampled_from([REPORT_NAME, "commitLogDirCapacity", "remainHowManyDataToFlush"]), st.text()))
-def test_whatever_a_server_says_is_no_error(told: dict[str, str]) -> None:
-    assert isinstance(parse_reports(told), BrokerReports)
+def test_whatever_a_server_says_is_no_error(reported: dict[str, str]) -> None:
+    assert isinstance(parse_reports(reported), BrokerReports)
 
 
 @given(st.text())

@@ -24,7 +24,7 @@ def server() -> Iterator[Broker]:
 
 
 @pytest.fixture
-def lines() -> Iterator[ConnectionPool]:
+def pool() -> Iterator[ConnectionPool]:
     """Have a buffer of one's own."""
     buffer = ConnectionPool()
     yield buffer
@@ -36,90 +36,90 @@ def here(server: Broker, key: str | None = None) -> ClientConfig:
     return ClientConfig(server.address, access_key=key, secret_key=key)
 
 
-def test_a_connection_is_taken_by_one_at_a_time(server: Broker, lines: ConnectionPool) -> None:
+def test_a_connection_is_taken_by_one_at_a_time(server: Broker, pool: ConnectionPool) -> None:
     connect = here(server)
-    first, second = lines.acquire(server.address, connect), lines.acquire(server.address, connect)
+    first, second = pool.acquire(server.address, connect), pool.acquire(server.address, connect)
     assert first is not second
-    lines.release(first, connect)
-    lines.release(second, connect)
-    assert len(lines) == 2
-    assert {lines.acquire(server.address, connect), lines.acquire(server.address, connect)} == {first, second}
+    pool.release(first, connect)
+    pool.release(second, connect)
+    assert len(pool) == 2
+    assert {pool.acquire(server.address, connect), pool.acquire(server.address, connect)} == {first, second}
     first.close()
     second.close()
 
 
-def test_connections_of_another_key_are_others(server: Broker, lines: ConnectionPool) -> None:
-    lines.release(lines.acquire(server.address, here(server)), here(server))
-    other = lines.acquire(server.address, here(server, "shop"))
-    lines.release(other, here(server, "shop"))
-    assert len(lines) == 2
-    assert lines.acquire(server.address, here(server, "shop")) is other
+def test_connections_of_another_key_are_others(server: Broker, pool: ConnectionPool) -> None:
+    pool.release(pool.acquire(server.address, here(server)), here(server))
+    other = pool.acquire(server.address, here(server, "shop"))
+    pool.release(other, here(server, "shop"))
+    assert len(pool) == 2
+    assert pool.acquire(server.address, here(server, "shop")) is other
     other.close()
 
 
-def test_only_so_many_connections_rest(server: Broker, lines: ConnectionPool) -> None:
-    taken = [lines.acquire(server.address, here(server)) for _ in range(8)]
+def test_only_so_many_connections_rest(server: Broker, pool: ConnectionPool) -> None:
+    taken = [pool.acquire(server.address, here(server)) for _ in range(8)]
     for line in taken:
-        lines.release(line, here(server))
-    assert len(lines) == 4
+        pool.release(line, here(server))
+    assert len(pool) == 4
 
 
-def test_a_connection_that_rested_for_long_is_closed(server: Broker, lines: ConnectionPool) -> None:
+def test_a_connection_that_rested_for_long_is_closed(server: Broker, pool: ConnectionPool) -> None:
     connect = here(server)
-    line = lines.acquire(server.address, connect)
-    lines.release(line, connect)
+    line = pool.acquire(server.address, connect)
+    pool.release(line, connect)
     line.last_used_ms = steady_ms() - 61_000
-    fresh = lines.acquire(server.address, connect)
+    fresh = pool.acquire(server.address, connect)
     assert fresh is not line
-    assert len(lines) == 0
+    assert len(pool) == 0
     fresh.close()
 
 
-def test_a_connection_whose_server_hung_up_is_not_given_out(server: Broker, lines: ConnectionPool) -> None:
+def test_a_connection_whose_server_hung_up_is_not_given_out(server: Broker, pool: ConnectionPool) -> None:
     connect = here(server)
-    line = lines.acquire(server.address, connect)
-    lines.release(line, connect)
-    until(lambda: server.lines == 1)
+    line = pool.acquire(server.address, connect)
+    pool.release(line, connect)
+    until(lambda: server.connections == 1)
     server.cut()
     until(lambda: not line.is_idle())
     line.last_used_ms = steady_ms() - 2_000
-    fresh = lines.acquire(server.address, connect)
+    fresh = pool.acquire(server.address, connect)
     assert fresh is not line
     fresh.close()
 
 
-def test_connections_to_one_server_are_dropped_alone(server: Broker, lines: ConnectionPool) -> None:
+def test_connections_to_one_server_are_dropped_alone(server: Broker, pool: ConnectionPool) -> None:
     with broker() as other:
         for each in (server, other):
-            lines.release(lines.acquire(each.address, here(each)), here(each))
-        lines.discard(server.address, here(server))
-        lines.discard(server.address, here(server))
-        assert len(lines) == 1
-        lines.close()
-        assert len(lines) == 0
+            pool.release(pool.acquire(each.address, here(each)), here(each))
+        pool.discard(server.address, here(server))
+        pool.discard(server.address, here(server))
+        assert len(pool) == 1
+        pool.close()
+        assert len(pool) == 0
 
 
-def test_a_server_that_is_not_there_is_said_so(lines: ConnectionPool) -> None:
+def test_a_server_that_is_not_there_is_reported(pool: ConnectionPool) -> None:
     with socket.create_server(("127.0.0.1", 0)) as gone:
         address = f"127.0.0.1:{gone.getsockname()[1]}"
     with pytest.raises(CannotConnect):
-        lines.acquire(address, ClientConfig(address))
+        pool.acquire(address, ClientConfig(address))
 
 
 @pytest.mark.process
 def test_a_forked_child_has_no_connections_of_its_parents(server: Broker) -> None:
-    lines, connect = shared_pool(), here(server)
-    line = lines.acquire(server.address, connect)
-    lines.release(line, connect)
+    pool, connect = shared_pool(), here(server)
+    line = pool.acquire(server.address, connect)
+    pool.release(line, connect)
     child = os.fork()
     if child == 0:
-        os._exit(len(lines))
+        os._exit(len(pool))
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert lines.acquire(server.address, connect) is line
+    assert pool.acquire(server.address, connect) is line
     line.close()
 
 
-def test_a_route_is_told_by_the_first_name_server_that_answers() -> None:
+def test_a_route_is_reported_by_the_first_name_server_that_answers() -> None:
     with Cluster(name_servers=2) as cluster:
         both = ClientConfig(cluster.namesrv)
         cluster.stop_name_server(0)

@@ -81,7 +81,7 @@ def test_a_broker_that_is_killed_costs_nothing_but_repeats() -> None:
         assert later >= {b"%d" % number for number in range(60, 100)}
 
 
-def test_a_broker_that_does_not_answer_is_walked_around() -> None:
+def test_a_broker_that_does_not_answer_is_avoided() -> None:
     with scene(2) as cluster, detour(cluster) as way, sender(way.namesrv, timeout_ms=1_500) as bulk:
         bulk.send(bundle(b"first"))
         bulk.finish()
@@ -157,7 +157,7 @@ def test_where_topics_are_not_made_by_themselves_the_error_says_how_to_make_one(
         bulk.send(bundle(b"1", topic="ordres"))
 
 
-def test_without_a_name_server_the_error_says_so() -> None:
+def test_without_a_name_server_the_error_reports_it() -> None:
     with Cluster() as cluster:
         address = cluster.namesrv
     with sender(address) as bulk, pytest.raises(NoNameServer):

@@ -33,18 +33,18 @@ class _Server:
     """A broker whose routes tests change: it counts its connections, and answers everything but pulls."""
 
     def __init__(self) -> None:
-        self.lines = self.came = 0
+        self.connections = self.came = 0
         self.address = ""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.lines += 1
+        self.connections += 1
         self.came += 1
         splitter = FrameDecoder()
         while data := await reader.read(65_536):
             for command in splitter.feed(data):
                 if command.code != _SILENT.code:
                     writer.write(encode_frame(response_to(command)))
-        self.lines -= 1
+        self.connections -= 1
         writer.close()
 
 
@@ -60,7 +60,7 @@ async def _stage(namesrv: str) -> AsyncIterator[tuple[Session, _Server]]:
     finally:
         await session.close()
         listening.close()
-        await _until(lambda: server.lines == 0)
+        await _until(lambda: server.connections == 0)
 
 
 def _on_stage(namesrv: str, work: Callable[[Session, _Server], Awaitable[None]]) -> None:
@@ -90,7 +90,7 @@ def test_a_broker_that_no_route_tells_of_is_hung_up_on_after_a_grace(namesrv: st
     async def work(session: Session, server: _Server) -> None:
         session.update_brokers(_route("orders", server))
         session.update_brokers(_route("audit", server))
-        await _until(lambda: server.lines == 1)
+        await _until(lambda: server.connections == 1)
         session.update_brokers(_route("orders"))
         session.close_unused_connections(0)
         session.close_unused_connections(UNROUTED_GRACE_MS)
@@ -100,7 +100,7 @@ def test_a_broker_that_no_route_tells_of_is_hung_up_on_after_a_grace(namesrv: st
         session.close_unused_connections(2 * UNROUTED_GRACE_MS - 1)
         assert session.broker_connection("broker-x").is_open, "it may be back soon"
         session.close_unused_connections(2 * UNROUTED_GRACE_MS)
-        await _until(lambda: server.lines == 0)
+        await _until(lambda: server.connections == 0)
 
     _on_stage(namesrv, work)
 
@@ -111,13 +111,13 @@ def test_a_request_still_reaches_it_and_a_route_that_names_it_keeps_its_connecti
         session.update_brokers(_route("orders"))
         session.close_unused_connections(0)
         session.close_unused_connections(UNROUTED_GRACE_MS)
-        await _until(lambda: server.lines == 0)
+        await _until(lambda: server.connections == 0)
         assert (await session.request_ok("broker-x", _CONFIG)).code == 0
-        assert server.lines == 1
+        assert server.connections == 1
         session.close_unused_connections(2 * UNROUTED_GRACE_MS)
-        await _until(lambda: server.lines == 0)
+        await _until(lambda: server.connections == 0)
         session.update_brokers(_route("orders", server))
-        await _until(lambda: server.lines == 1)
+        await _until(lambda: server.connections == 1)
         session.close_unused_connections(4 * UNROUTED_GRACE_MS)
         assert session.broker_connection("broker-x").is_open
 
@@ -131,7 +131,7 @@ def test_a_connection_on_which_an_answer_is_awaited_stays(namesrv: str) -> None:
             session.broker_connection("broker-x").request(_SILENT, 60_000),
             session.connection_at(server.address).request(_SILENT, 60_000),
         ]
-        await _until(lambda: server.lines == 2)
+        await _until(lambda: server.connections == 2)
         session.update_brokers(_route("orders"))
         for now_ms in (0, UNROUTED_GRACE_MS, 2 * UNROUTED_GRACE_MS):
             session.close_unused_connections(now_ms)
@@ -147,12 +147,12 @@ def test_a_connection_on_which_an_answer_is_awaited_stays(namesrv: str) -> None:
 def test_a_topic_that_is_gone_names_no_broker_any_more(namesrv: str) -> None:
     async def work(session: Session, server: _Server) -> None:
         session.update_brokers(_route("no-such-topic", server))
-        await _until(lambda: server.lines == 1)
+        await _until(lambda: server.connections == 1)
         with pytest.raises(TopicNotFound):
             await session.routes.look_up("no-such-topic")
         session.close_unused_connections(0)
         session.close_unused_connections(UNROUTED_GRACE_MS)
-        await _until(lambda: server.lines == 0)
+        await _until(lambda: server.connections == 0)
 
     _on_stage(namesrv, work)
 
@@ -189,11 +189,11 @@ def test_an_idle_connection_to_a_replica_is_closed_and_reopened_by_the_next_requ
         session.close_unused_connections(0)
         await session.connection_at(server.address).request(_CONFIG, 10_000)
         session.close_unused_connections(IDLE_CONNECTION_MS)
-        assert server.lines == 1, "it was asked something since"
+        assert server.connections == 1, "it was asked something since"
         session.close_unused_connections(2 * IDLE_CONNECTION_MS)
-        await _until(lambda: server.lines == 0)
+        await _until(lambda: server.connections == 0)
         await session.connection_at(server.address).request(_CONFIG, 10_000)
-        assert (server.lines, server.came) == (1, 2)
+        assert (server.connections, server.came) == (1, 2)
 
     _on_stage(namesrv, work)
 

@@ -30,15 +30,15 @@ def cluster() -> Iterator[Cluster]:
 
 def _ask(cluster: Cluster, code: int, header: object) -> Command:
     assert isinstance(header, GetConsumerRunningState | GroupTopicRequest | ConsumeMessageDirectly)
-    with RawConnection(cluster.brokers["broker-0"]) as line:
-        return line.request(code, header)
+    with RawConnection(cluster.brokers["broker-0"]) as connection:
+        return connection.request(code, header)
 
 
-def test_a_consumer_tells_how_it_is(cluster: Cluster) -> None:
+def test_a_consumer_reports_how_it_is(cluster: Cluster) -> None:
     make_topic(cluster, "told")
     bodies, seen = fill(cluster, "told", 40), Seen()
     consumer = Consumer(cluster.namesrv, group="told-group", start_from="first", workers=3)
-    consumer.handles("told")(seen.note)
+    consumer.handles("told")(seen.record_message)
     with consumer:
         seen.wait(bodies)
         header = GetConsumerRunningState("told-group", consumer.id, jstack_enable=True)
@@ -72,11 +72,11 @@ def _commits(state: ConsumerRunningState) -> list[int]:
     return [each.commit_offset for queue, each in sorted(state.queues.items()) if queue.topic == "told"]
 
 
-def test_a_consumer_tells_how_far_it_is(cluster: Cluster) -> None:
+def test_a_consumer_reports_how_far_it_is(cluster: Cluster) -> None:
     make_topic(cluster, "far", queues=2)
     bodies, seen = fill(cluster, "far", 20, queues=2), Seen()
     consumer = Consumer(cluster.namesrv, group="far-group", start_from="first")
-    consumer.handles("far")(seen.note)
+    consumer.handles("far")(seen.record_message)
     with consumer:
         seen.wait(bodies)
         wanted = {Queue("far", "broker-0", 0): 10, Queue("far", "broker-0", 1): 10}
@@ -93,7 +93,7 @@ def test_a_consumer_goes_where_an_administrator_sends_it(cluster: Cluster) -> No
     make_topic(cluster, "again", queues=2)
     bodies, seen = fill(cluster, "again", 20, queues=2), Seen()
     consumer = Consumer(cluster.namesrv, group="again-group", start_from="first")
-    consumer.handles("again")(seen.note)
+    consumer.handles("again")(seen.record_message)
     with consumer, Admin(cluster.namesrv) as admin:
         seen.wait(bodies)
         until(
@@ -111,7 +111,7 @@ def test_a_consumer_goes_where_an_administrator_sends_it(cluster: Cluster) -> No
         (b"bad", ConsumeDirectlyOutcome.RAISED),
     ],
 )
-def test_a_consumer_handles_one_message_on_demand_and_tells_the_result(
+def test_a_consumer_handles_one_message_on_demand_and_reports_the_result(
     cluster: Cluster, body: bytes, outcome: ConsumeDirectlyOutcome, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.CRITICAL, "steelyard")  # a log with half a character in it is more than pytest can pass on
@@ -123,7 +123,7 @@ def test_a_consumer_handles_one_message_on_demand_and_tells_the_result(
 
     @consumer.handles(topic)
     def handle(message: ReceivedMessage) -> None:
-        seen.note(message)
+        seen.record_message(message)
         if body == b"later":
             message.later()
         if body == b"bad":

@@ -30,7 +30,7 @@ def _member(cluster: Cluster, topic: str, name: str, directory: Path, seen: Seen
         offsets_dir=directory,
         start_from="first",
     )
-    consumer.handles(topic)(seen.note)
+    consumer.handles(topic)(seen.record_message)
     return consumer
 
 
@@ -63,7 +63,7 @@ def test_two_members_cannot_keep_their_offsets_in_one_file(cluster: Cluster, tmp
             other.start()
 
 
-def test_a_message_that_fails_is_dropped_and_that_is_told(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_message_that_fails_is_dropped_and_that_is_reported(cluster: Cluster, tmp_path: Path) -> None:
     make_topic(cluster, "dropped", queues=1)
     put(cluster, "dropped", 0, [b"bad", b"good"])
     seen, findings = Seen(), list[Finding]()
@@ -74,7 +74,7 @@ def test_a_message_that_fails_is_dropped_and_that_is_told(cluster: Cluster, tmp_
 
     @consumer.handles("dropped")
     def handle(message: ReceivedMessage) -> None:
-        seen.note(message)
+        seen.record_message(message)
         if message.body == b"bad":
             raise ValueError("bad")
 

@@ -110,7 +110,7 @@ def test_a_second_signal_ends_at_once(cluster: Cluster, kind: str) -> None:
     # What was in a handler was not done: it comes again.
     seen = Seen()
     heir = Consumer(cluster.namesrv, group=f"{topic}-group")
-    heir.handles(topic)(seen.note)
+    heir.handles(topic)(seen.record_message)
     with heir:
         seen.wait([b"one"])
 
@@ -127,7 +127,7 @@ def test_run_ends_when_somebody_stops_it_from_another_thread(cluster: Cluster) -
     make_topic(cluster, "stopped")
     bodies, seen = fill(cluster, "stopped", 20), Seen()
     consumer = Consumer(cluster.namesrv, group="stopped-group", start_from="first")
-    consumer.handles("stopped")(seen.note)
+    consumer.handles("stopped")(seen.record_message)
     thread = threading.Thread(target=consumer.run)
     thread.start()
     seen.wait(bodies)
@@ -144,7 +144,7 @@ def test_a_handler_can_end_its_consumer(cluster: Cluster) -> None:
 
     @consumer.handles("suicidal")
     def handle(message: ReceivedMessage) -> None:
-        seen.note(message)
+        seen.record_message(message)
         consumer.interrupt()
 
     consumer.run()
@@ -156,7 +156,7 @@ def test_nothing_is_left_after_the_end(cluster: Cluster) -> None:
     bodies, seen = fill(cluster, "traceless", 50), Seen()
     files, threads = _open_files(), _threads()
     consumer = Consumer(cluster.namesrv, group="traceless-group", start_from="first")
-    consumer.handles("traceless")(seen.note)
+    consumer.handles("traceless")(seen.record_message)
     consumer.on_rebalance(list[Rebalanced]().append)
     with consumer:
         seen.wait(bodies)
@@ -204,7 +204,7 @@ def test_a_cancelled_run_leaves_the_group(cluster: Cluster) -> None:
 
     async def work() -> None:
         consumer = aio.Consumer(cluster.namesrv, group="cancelled-group", start_from="first")
-        consumer.handles("cancelled")(seen.note)
+        consumer.handles("cancelled")(seen.record_message)
         running = asyncio.get_running_loop().create_task(consumer.run())
         while len(seen.messages) < len(bodies):
             await asyncio.sleep(0.005)
@@ -234,7 +234,7 @@ def test_a_consumer_refuses_to_work_in_a_forked_child_and_to_be_pickled(cluster:
     make_topic(cluster, "forked")
     bodies, seen = fill(cluster, "forked", 10), Seen()
     consumer = Consumer(cluster.namesrv, group="forked-group", start_from="first")
-    consumer.handles("forked")(seen.note)
+    consumer.handles("forked")(seen.record_message)
     with pytest.raises(ConfigurationError, match="cannot be sent to another process"):
         pickle.dumps(consumer)
     with consumer:

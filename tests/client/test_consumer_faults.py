@@ -18,11 +18,11 @@ from tests.serve.refused_pulls import RefusedPulls
 from tests.waiting import until
 
 
-def test_a_topic_that_is_not_there_is_waited_for_and_that_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_topic_that_is_not_there_is_waited_for_and_that_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     findings, seen = list[Finding](), Seen()
     with Cluster() as cluster:
         consumer = Consumer(cluster.namesrv, group="patient", start_from="first")
-        consumer.handles("someday")(seen.note)
+        consumer.handles("someday")(seen.record_message)
         consumer.on_warning(findings.append)
         with caplog.at_level(logging.WARNING, "steelyard"), consumer:
             until(lambda: [finding for finding in findings if finding.kind == "no topic someday"], "hearing of it")
@@ -30,11 +30,11 @@ def test_a_topic_that_is_not_there_is_waited_for_and_that_is_told(caplog: pytest
             with Producer(cluster.namesrv) as producer:
                 producer.send(Message("someday", b"at last"))
             seen.wait([b"at last"])
-            until(lambda: "not known" not in str(consumer.explain()), "the hazard's end")
+            until(lambda: "not known" not in str(consumer.explain()), "the warning's end")
     assert len([record for record in caplog.records if "is not known to" in record.getMessage()]) == 1
 
 
-def test_a_queue_that_a_broker_does_not_let_it_read_is_told_once_and_read_again_when_it_may(
+def test_a_queue_that_a_broker_does_not_let_it_read_is_reported_once_and_read_again_when_it_may(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     findings, seen = list[Finding](), Seen()
@@ -43,7 +43,7 @@ def test_a_queue_that_a_broker_does_not_let_it_read_is_told_once_and_read_again_
         put(cluster, "shut", 0, [b"at last"])
         refusing = RefusedPulls(monkeypatch, "shut", ResponseCode.NO_PERMISSION)
         consumer = Consumer(cluster.namesrv, group="refused", start_from="first")
-        consumer.handles("shut")(seen.note)
+        consumer.handles("shut")(seen.record_message)
         consumer.on_warning(findings.append)
         with caplog.at_level(logging.WARNING, "steelyard"), consumer:
             until(lambda: findings, "hearing of it")
@@ -52,7 +52,7 @@ def test_a_queue_that_a_broker_does_not_let_it_read_is_told_once_and_read_again_
             assert f"{queue} cannot be read: broker-0 answered 16: permission denied" in str(consumer.explain())
             refusing.left = 0
             seen.wait([b"at last"])
-            until(lambda: not consumer.refused, "the hazard's end")
+            until(lambda: not consumer.refused, "the warning's end")
     assert [finding.kind for finding in findings] == [f"refused {queue}"]
     assert len([record for record in caplog.records if "cannot be read" in record.getMessage()]) == 1
 
@@ -63,7 +63,7 @@ def test_a_consumer_does_not_need_the_name_server_while_it_works() -> None:
         make_topic(cluster, "steady")
         bodies = fill(cluster, "steady", 20)
         consumer = Consumer(cluster.namesrv, group="steady-group", start_from="first")
-        consumer.handles("steady")(seen.note)
+        consumer.handles("steady")(seen.record_message)
         with consumer:
             seen.wait(bodies)
             cluster.stop_name_server()
@@ -94,7 +94,7 @@ def test_a_consumer_goes_on_after_its_broker_was_restarted(how: str, tmp_path: o
         make_topic(cluster, "reborn")
         bodies = fill(cluster, "reborn", 40)
         consumer = Consumer(cluster.namesrv, group="reborn-group", start_from="first")
-        consumer.handles("reborn")(seen.note)
+        consumer.handles("reborn")(seen.record_message)
         with consumer:
             seen.wait(bodies)
             if how == "stopped":
@@ -118,7 +118,7 @@ def test_a_callback_that_fails_does_not_stop_anything(caplog: pytest.LogCaptureF
         make_topic(cluster, "careless")
         bodies = fill(cluster, "careless", 10)
         consumer = Consumer(cluster.namesrv, group="careless-group", start_from="first")
-        consumer.handles("careless")(seen.note)
+        consumer.handles("careless")(seen.record_message)
         consumer.on_rebalance(fail)
         with caplog.at_level(logging.ERROR, "steelyard"), consumer:
             seen.wait(bodies)
@@ -135,7 +135,7 @@ def test_a_handler_that_ends_its_thread_does_not_end_the_worker() -> None:
 
         @consumer.handles("exiting")
         def handle(message: ReceivedMessage) -> None:
-            seen.note(message)
+            seen.record_message(message)
             if message.body == b"exit":
                 raise SystemExit(1)
 

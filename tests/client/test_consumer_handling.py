@@ -46,7 +46,7 @@ def test_every_message_is_handled_once(cluster: Cluster) -> None:
     make_topic(cluster, "all")
     bodies, seen = fill(cluster, "all", 500), Seen()
     consumer = Consumer(cluster.namesrv, group="all-group", start_from="first")
-    consumer.handles("all")(seen.note)
+    consumer.handles("all")(seen.record_message)
     with consumer:
         seen.wait(bodies)
         bodies += (later := [b"later-%d" % number for number in range(50)])
@@ -62,7 +62,7 @@ def test_a_second_consumer_goes_on_where_the_first_one_stopped(cluster: Cluster)
     bodies = fill(cluster, "resumed", 40)
     for seen in (first, second):
         consumer = Consumer(cluster.namesrv, group="resumed-group", start_from="first")
-        consumer.handles("resumed")(seen.note)
+        consumer.handles("resumed")(seen.record_message)
         with consumer:
             seen.wait(bodies)
         bodies = [b"more-%d" % number for number in range(10)]
@@ -78,7 +78,7 @@ def test_only_messages_with_the_right_tags_come(cluster: Cluster) -> None:
         put(cluster, "tagged", 0, [tag.encode()], TAGS=tag)
     seen = Seen()
     consumer = Consumer(cluster.namesrv, group="tagged-group", start_from="first")
-    consumer.handles("tagged", tags="Aa || C")(seen.note)
+    consumer.handles("tagged", tags="Aa || C")(seen.record_message)
     with consumer:
         seen.wait([b"Aa", b"C"])
         until(lambda: _committed(cluster, "tagged-group", "tagged", 0) == 3, "passing over what is not wanted")
@@ -97,7 +97,7 @@ def test_only_messages_that_fit_a_condition_come(cluster: Cluster) -> None:
         put(cluster, "priced", 0, [b"%d" % amount], amount=str(amount))
     seen = Seen()
     consumer = Consumer(cluster.namesrv, group="priced-group", start_from="first")
-    consumer.handles("priced", sql="amount > 10")(seen.note)
+    consumer.handles("priced", sql="amount > 10")(seen.record_message)
     with consumer:
         seen.wait([b"15", b"25"])
     assert seen.bodies == [b"15", b"25"]
@@ -109,8 +109,8 @@ def test_two_topics_go_to_their_own_handlers(cluster: Cluster) -> None:
     apples, pears = Seen(), Seen()
     some, others = fill(cluster, "apples", 20), fill(cluster, "pears", 20)
     consumer = Consumer(cluster.namesrv, group="fruit", start_from="first")
-    consumer.handles("apples")(apples.note)
-    consumer.handles("pears")(pears.note)
+    consumer.handles("apples")(apples.record_message)
+    consumer.handles("pears")(pears.record_message)
     with consumer:
         apples.wait(some)
         pears.wait(others)
@@ -133,19 +133,19 @@ def test_a_message_whose_handler_raised_comes_again_and_shows_its_own_topic(
     def handle(message: ReceivedMessage) -> None:
         topics.add(message.topic)
         attempts.setdefault(message.body, []).append(message.attempt)
-        tried.note(message)
+        tried.record_message(message)
         if message.reconsume_times < 2:
             raise ValueError("not yet")
-        done.note(message)
+        done.record_message(message)
 
     with caplog.at_level(logging.WARNING, "steelyard"), consumer:
         done.wait(bodies)
     assert topics == {"flaky"}
     assert tried.counts() == dict.fromkeys(bodies, 3)
     assert attempts == {body: [1, 2, 3] for body in bodies}
-    told = [record for record in caplog.records if "raised ValueError for message" in record.getMessage()]
-    assert len(told) == 1
-    assert told[0].exc_info is not None
+    reported = [record for record in caplog.records if "raised ValueError for message" in record.getMessage()]
+    assert len(reported) == 1
+    assert reported[0].exc_info is not None
     assert any("15 more times" in record.getMessage() for record in caplog.records)
 
 
@@ -160,7 +160,7 @@ def test_a_message_that_fails_for_ever_rests_in_the_dead_letters(cluster: Cluste
 
         @consumer.handles("hopeless")
         def handle(message: ReceivedMessage) -> None:
-            seen.note(message)
+            seen.record_message(message)
             raise RuntimeError(message.message_id)
 
         with consumer:
@@ -179,7 +179,7 @@ def test_a_message_can_be_asked_for_again_later_without_an_error(caplog: pytest.
     seen = Seen()
 
     def handle(message: ReceivedMessage) -> None:
-        seen.note(message)
+        seen.record_message(message)
         if len(seen.messages) == 1:
             message.later(delay_s=0.5)
 
@@ -205,7 +205,7 @@ def test_messages_come_in_lists_where_that_is_wanted(cluster: Cluster) -> None:
     def handle(messages: list[ReceivedMessage]) -> None:
         sizes.append(len(messages))
         for message in messages:
-            seen.note(message)
+            seen.record_message(message)
 
     with consumer:
         seen.wait(bodies)
@@ -233,7 +233,7 @@ def test_async_handlers_run_side_by_side_on_the_loop(cluster: Cluster) -> None:
                 await gate.wait()
                 await asyncio.sleep(0)
                 seen.now -= 1
-                seen.note(message)
+                seen.record_message(message)
 
             async with consumer:
                 while len(seen.messages) < len(bodies):
@@ -259,7 +259,7 @@ def test_plain_handlers_run_in_as_many_threads_as_there_are_workers(cluster: Clu
     def handle(message: ReceivedMessage) -> None:
         # Nobody passes who is alone: three at a time work on one queue.
         together.wait()
-        seen.note(message)
+        seen.record_message(message)
 
     with consumer:
         seen.wait(bodies)
@@ -277,7 +277,7 @@ def test_a_handler_that_turns_slow_leaves_the_rest_of_its_messages_to_others(clu
     def handle(message: ReceivedMessage) -> None:
         if message.body.startswith(b"slow"):
             gate.wait(0.1)
-        seen.note(message)
+        seen.record_message(message)
 
     slow = [b"slow-%d" % number for number in range(32)]
     with consumer:
@@ -294,7 +294,7 @@ def test_a_new_group_begins_where_it_was_told(cluster: Cluster, start_from: str,
     put(cluster, topic, 0, [b"old"])
     seen = Seen()
     consumer = Consumer(cluster.namesrv, group=f"{topic}-group", start_from=start_from)
-    consumer.handles(topic)(seen.note)
+    consumer.handles(topic)(seen.record_message)
     with consumer:
         until(lambda: any(queue.topic == topic for queue in consumer.assignment), "owning the queue")
         put(cluster, topic, 0, [b"new"])
@@ -312,7 +312,7 @@ def test_a_new_group_can_begin_at_a_time(cluster: Cluster) -> None:
     put(cluster, "timed", 0, [b"new"])
     seen = Seen()
     consumer = Consumer(cluster.namesrv, group="timed-group", start_from=moment)
-    consumer.handles("timed")(seen.note)
+    consumer.handles("timed")(seen.record_message)
     with consumer:
         seen.wait([b"new"])
     assert seen.bodies == [b"new"]
@@ -337,7 +337,7 @@ def test_names_of_a_namespace_are_shown_without_it(cluster: Cluster) -> None:
     moves: list[Rebalanced] = []
     seen = Seen()
     consumer = Consumer(where, group="shop", start_from="first")
-    consumer.handles("till")(seen.note)
+    consumer.handles("till")(seen.record_message)
     consumer.on_rebalance(moves.append)
     with Producer(where) as producer:
         producer.send(Message("till", b"one"))
@@ -378,7 +378,7 @@ def test_a_message_kept_after_its_handler_cannot_be_asked_for_again(cluster: Clu
     put(cluster, "kept", 0, [b"one"])
     seen = Seen()
     consumer = Consumer(cluster.namesrv, group="kept-group", start_from="first")
-    consumer.handles("kept")(seen.note)
+    consumer.handles("kept")(seen.record_message)
     with consumer:
         seen.wait([b"one"])
     with pytest.raises(ConfigurationError, match="used outside its handler"):

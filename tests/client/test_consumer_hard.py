@@ -41,7 +41,7 @@ def test_whatever_a_handler_raises_only_its_message_comes_again(kind: str) -> No
     seen = Seen()
 
     def handle(message: ReceivedMessage) -> None:
-        seen.note(message)
+        seen.record_message(message)
         number = int(message.body)
         if number < len(_ENDINGS) and message.attempt == 1:
             raise _ENDINGS[number]
@@ -70,14 +70,14 @@ def test_whatever_a_callback_raises_the_consumer_goes_on(
     make_topic(cluster, topic, queues=1)
     seen, moves = Seen(), list[Rebalanced]()
     consumer = Consumer(cluster.namesrv, group=f"{topic}-group", start_from="first")
-    consumer.handles(topic)(seen.note)
+    consumer.handles(topic)(seen.record_message)
 
-    def raise_at(moved: Rebalanced) -> None:
-        moves.append(moved)
+    def raise_at(rebalanced: Rebalanced) -> None:
+        moves.append(rebalanced)
         raise SystemExit(3)
 
-    async def raise_on_the_loop(moved: Rebalanced) -> None:
-        raise_at(moved)
+    async def raise_on_the_loop(rebalanced: Rebalanced) -> None:
+        raise_at(rebalanced)
 
     consumer.on_rebalance(raise_at if kind == "plain" else raise_on_the_loop)
     with caplog.at_level(logging.ERROR, "steelyard"), consumer:
@@ -130,7 +130,7 @@ def test_a_callback_may_stop_its_consumer(cluster: Cluster) -> None:
     make_topic(cluster, "moved-away")
     consumer = Consumer(cluster.namesrv, group="moved-away-group")
     consumer.handles("moved-away")(print)
-    consumer.on_rebalance(lambda moved: consumer.stop() if moved.taken else None)
+    consumer.on_rebalance(lambda rebalanced: consumer.stop() if rebalanced.taken else None)
     consumer.run()
 
     async def work() -> None:
@@ -138,7 +138,7 @@ def test_a_callback_may_stop_its_consumer(cluster: Cluster) -> None:
         other.handles("moved-away")(print)
 
         @other.on_rebalance
-        async def moved(_: Rebalanced) -> None:
+        async def rebalanced(_: Rebalanced) -> None:
             await other.stop()
 
         await other.run()
@@ -161,7 +161,7 @@ def test_a_blocking_consumer_that_is_closed_on_its_own_loop_refuses_and_goes_on(
                 end()
             except ConfigurationError as error:
                 errors.append(str(error))
-        seen.note(message)
+        seen.record_message(message)
 
     with consumer:
         seen.wait([b"one"])
@@ -179,7 +179,7 @@ def test_nothing_is_begun_after_the_end(cluster: Cluster) -> None:
 
     @consumer.handles("impatience")
     def handle(message: ReceivedMessage) -> None:
-        seen.note(message)
+        seen.record_message(message)
         begun.set()
         free.wait(30)
 
@@ -222,7 +222,7 @@ def test_consumers_and_producers_live_in_several_loops_one_after_the_other(clust
         async with aio.Producer(cluster.namesrv) as producer:
             await producer.send(aio.Message(topic, body))
         consumer = aio.Consumer(cluster.namesrv, group=f"{topic}-group", start_from="first")
-        consumer.handles(topic)(seen.note)
+        consumer.handles(topic)(seen.record_message)
         async with consumer:
             while body not in seen.bodies:
                 await asyncio.sleep(0.003)
@@ -233,27 +233,31 @@ def test_consumers_and_producers_live_in_several_loops_one_after_the_other(clust
     assert sorted(seen.bodies) == [b"one", b"three", b"two"]
 
 
-def test_a_client_whose_loop_has_ended_says_so_and_can_be_closed(cluster: Cluster) -> None:
+def test_a_client_whose_loop_has_ended_reports_it_and_can_be_closed(cluster: Cluster) -> None:
     make_topic(cluster, "stranded")
-    producer, puller = aio.Producer(cluster.namesrv), aio.PullConsumer(cluster.namesrv, "stranded-group")
+    producer, pull_consumer = aio.Producer(cluster.namesrv), aio.PullConsumer(cluster.namesrv, "stranded-group")
     admin, message = aio.Admin(cluster.namesrv), aio.Message("stranded", b"one")
-    puller.subscribe("stranded")
+    pull_consumer.subscribe("stranded")
 
     async def work() -> None:
         await producer.send(message)
-        await puller.poll(0)
+        await pull_consumer.poll(0)
         await admin.open()
         # As a loop that ends in order leaves them: with their connections gone.
-        for session in (producer.session, puller._session, admin._session._session):
+        for session in (producer.session, pull_consumer._session, admin._session._session):
             assert session is not None
             session.abort()
         await asyncio.sleep(0.05)
 
     async def again() -> None:
-        for use in (lambda: producer.send(message), lambda: puller.poll(0.1), lambda: puller.queues("stranded")):
+        for use in (
+            lambda: producer.send(message),
+            lambda: pull_consumer.poll(0.1),
+            lambda: pull_consumer.queues("stranded"),
+        ):
             with pytest.raises(ConfigurationError, match="the loop that it was opened on has ended"):
                 await use()
-        await asyncio.gather(producer.close(), puller.close(), admin.close())
+        await asyncio.gather(producer.close(), pull_consumer.close(), admin.close())
 
     asyncio.run(work())
     asyncio.run(again())
@@ -265,7 +269,7 @@ def test_each_message_is_handled_once_while_members_come_and_go_in_the_middle_of
     is_slow = threading.Event()
 
     def handle(message: ReceivedMessage) -> None:
-        seen.note(message)
+        seen.record_message(message)
         # Quick first, so that chunks are large, and then some are slow: what waits behind those goes to others.
         if is_slow.is_set() and message.offset % 32 == 0:
             time.sleep(2 * SLOW_NS / 1e9)

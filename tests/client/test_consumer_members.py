@@ -52,7 +52,7 @@ def _wait_for_length(things: list[int], count: int) -> None:
 
 def _member(cluster: Cluster, topic: str, seen: Seen) -> Consumer:
     consumer = Consumer(cluster.namesrv, group=f"{topic}-group", start_from="first")
-    consumer.handles(topic)(seen.note)
+    consumer.handles(topic)(seen.record_message)
     return consumer
 
 
@@ -81,7 +81,7 @@ def test_a_member_has_the_weight_that_its_name_was_given(cluster: Cluster) -> No
         until(lambda: [len(_own(each, "weighed")) for each in (one, two)] == [6, 2], "sharing by weight")
 
 
-def test_a_member_that_a_table_of_rooms_does_not_have_does_not_start(cluster: Cluster) -> None:
+def test_a_member_that_a_table_of_machine_rooms_does_not_have_does_not_start(cluster: Cluster) -> None:
     make_topic(cluster, "roomed", queues=4)
     consumer = Consumer(
         cluster.namesrv,
@@ -180,7 +180,7 @@ def test_an_orderly_group_keeps_the_order_of_each_queue_one_at_a_time(cluster: C
             if message.queue in running:
                 overlaps.append(message.queue)
             running.add(message.queue)
-        seen.note(message)
+        seen.record_message(message)
         with lock:
             running.discard(message.queue)
 
@@ -229,7 +229,7 @@ def test_a_failed_message_of_an_orderly_queue_is_tried_again_before_those_behind
 
     @consumer.handles("halting", orderly=True)
     def handle(message: ReceivedMessage) -> None:
-        tried.note(message)
+        tried.record_message(message)
         if message.body == b"2":
             attempts.append(message.attempt)
             if message.attempt < 3:

@@ -39,7 +39,7 @@ class _Opened:
         self.now = self.most = self.bodies = 0
 
     def begin(self, messages: list[ReceivedMessage]) -> int:
-        """Take note of what was handed out."""
+        """Record what was handed out."""
         size = sum(len(message.body) for message in messages)
         with self.lock:
             self.now += size
@@ -47,7 +47,7 @@ class _Opened:
         return size
 
     def end(self, messages: list[ReceivedMessage], size: int) -> None:
-        """Take note that it is done."""
+        """Record that it is done."""
         with self.lock:
             self.now -= size
             self.bodies += len(messages)
@@ -57,49 +57,49 @@ class _Opened:
 
 
 def test_room_is_there_for_one_body_however_little_is_allowed() -> None:
-    room = DecompressionBudget(1)
-    room.acquire()
-    room.keep_only(10)
-    assert room.used_bytes == 10
-    room.release(10)
-    assert room.used_bytes == 0
+    budget = DecompressionBudget(1)
+    budget.acquire()
+    budget.keep_only(10)
+    assert budget.used_bytes == 10
+    budget.release(10)
+    assert budget.used_bytes == 0
 
 
 def test_who_finds_no_room_waits_until_others_are_done() -> None:
-    room = DecompressionBudget(DECOMPRESSED_BYTES)
-    room.acquire()
+    budget = DecompressionBudget(DECOMPRESSED_BYTES)
+    budget.acquire()
     began, ended = threading.Event(), threading.Event()
 
     def work() -> None:
         began.set()
-        room.acquire()
-        room.release(DECOMPRESSED_BYTES)
+        budget.acquire()
+        budget.release(DECOMPRESSED_BYTES)
         ended.set()
 
     threads = [threading.Thread(target=work) for _ in range(3)]
     for thread in threads:
         thread.start()
     assert began.wait(_WAIT_S)
-    assert room.used_bytes == DECOMPRESSED_BYTES
+    assert budget.used_bytes == DECOMPRESSED_BYTES
     assert not ended.is_set()
-    room.release(DECOMPRESSED_BYTES)
+    budget.release(DECOMPRESSED_BYTES)
     for thread in threads:
         thread.join(_WAIT_S)
-    assert room.used_bytes == 0
+    assert budget.used_bytes == 0
 
 
 def test_a_task_that_waits_for_room_is_woken_from_a_thread() -> None:
     async def scene() -> int:
-        room = DecompressionBudget(DECOMPRESSED_BYTES)
-        await room.acquire_on_loop()
-        second = asyncio.ensure_future(room.acquire_on_loop())
-        gone = asyncio.ensure_future(room.acquire_on_loop())
+        budget = DecompressionBudget(DECOMPRESSED_BYTES)
+        await budget.acquire_on_loop()
+        second = asyncio.ensure_future(budget.acquire_on_loop())
+        gone = asyncio.ensure_future(budget.acquire_on_loop())
         await asyncio.sleep(0)
         gone.cancel()
-        await asyncio.to_thread(room.release, DECOMPRESSED_BYTES)
+        await asyncio.to_thread(budget.release, DECOMPRESSED_BYTES)
         async with asyncio.timeout(_WAIT_S):
             await second
-        return room.used_bytes
+        return budget.used_bytes
 
     assert asyncio.run(scene()) == DECOMPRESSED_BYTES
 
@@ -144,7 +144,7 @@ def test_what_waits_counts_as_it_is_stored(cluster: Cluster) -> None:
     @consumer.handles("waiting")
     def take(message: ReceivedMessage) -> None:
         go.wait(_WAIT_S)
-        seen.note(message)
+        seen.record_message(message)
 
     with consumer:
         until(lambda: "19 wait and 1 are handled" in str(consumer.explain()), "all of it is there")
@@ -158,13 +158,13 @@ def test_a_poll_opens_no_more_than_may_be_open_together(cluster: Cluster, *, is_
     make_topic(cluster, topic, queues=1)
     put(cluster, topic, 0, [_LARGE_BODY] * 20, sys_flag=_ZLIB)
     offsets: list[int] = []
-    with PullConsumer(cluster.namesrv, topic, start_from="first") as puller:
+    with PullConsumer(cluster.namesrv, topic, start_from="first") as pull_consumer:
         if is_assigned:
-            puller.assign([Queue(topic, "broker-0", 0)])
+            pull_consumer.assign([Queue(topic, "broker-0", 0)])
         else:
-            puller.subscribe(topic)
+            pull_consumer.subscribe(topic)
         while len(offsets) < 20:
-            polled = puller.poll(1)
+            polled = pull_consumer.poll(1)
             assert sum(len(message.body) for message in polled) <= 2 * DECOMPRESSED_BYTES
             offsets += [message.offset for message in polled]
     assert offsets == list(range(20))
@@ -189,7 +189,7 @@ def test_an_extra_that_is_missing_stops_the_queue_loudly_and_loses_nothing(
     def consumer() -> Consumer:
         made = Consumer(cluster.namesrv, group=topic, start_from="first", on_unreadable=choice)
         made.on_warning(findings.append)
-        made.handles(topic)(seen.note)
+        made.handles(topic)(seen.record_message)
         return made
 
     with monkeypatch.context() as patched:

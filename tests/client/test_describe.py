@@ -18,26 +18,29 @@ from steelyard.model import Queue, StoredMessage
 def test_the_fields_of_a_message_tell_its_way() -> None:
     where = Queue("%RETRY%billing", "broker-0", 0)
 
-    def told(sys_flag: int = 0, came_back: int = 0, **properties: str) -> dict[str, Any]:
+    def reported(sys_flag: int = 0, came_back: int = 0, **properties: str) -> dict[str, Any]:
         message = StoredMessage(where, 0, b"", properties, sys_flag=sys_flag, reconsume_times=came_back)
-        said: dict[str, Any] = to_builtins(message_history(message))
-        return said
+        description: dict[str, Any] = to_builtins(message_history(message))
+        return description
 
-    assert told() == {}
-    assert told(came_back=2, RETRY_TOPIC="orders", ORIGIN_MESSAGE_ID="AB") == {
+    assert reported() == {}
+    assert reported(came_back=2, RETRY_TOPIC="orders", ORIGIN_MESSAGE_ID="AB") == {
         "came_back": 2,
         "sent_to": "orders",
         "origin_id": "AB",
     }
-    assert told(DLQ_ORIGIN_TOPIC="orders", DLQ_ORIGIN_MESSAGE_ID="CD") == {"dead_of": "orders", "origin_id": "CD"}
-    assert told(DELAY="3") == {"delay_level": 3, "delay_ms": 10_000}
-    assert told(TIMER_DELAY_SEC="7", TIMER_OUT_MS="1700000000000") == {"delay_ms": 7_000, "deliver_ms": 1700000000000}
-    assert told(sys_flag=0x4 | 0x1, PGROUP="shop") == {
+    assert reported(DLQ_ORIGIN_TOPIC="orders", DLQ_ORIGIN_MESSAGE_ID="CD") == {"dead_of": "orders", "origin_id": "CD"}
+    assert reported(DELAY="3") == {"delay_level": 3, "delay_ms": 10_000}
+    assert reported(TIMER_DELAY_SEC="7", TIMER_OUT_MS="1700000000000") == {
+        "delay_ms": 7_000,
+        "deliver_ms": 1700000000000,
+    }
+    assert reported(sys_flag=0x4 | 0x1, PGROUP="shop") == {
         "transaction": "half",
         "producer_group": "shop",
         "is_compressed": True,
     }
-    assert told(DELAY="many", TIMER_DELAY_MS="-1", TIMER_OUT_MS="9" * 400) == {}
+    assert reported(DELAY="many", TIMER_DELAY_MS="-1", TIMER_OUT_MS="9" * 400) == {}
 
 
 def test_properties_of_the_sender_come_first() -> None:
@@ -80,12 +83,12 @@ def queues(**brokers: list[int]) -> list[QueueOffsets]:
         ),
     ],
 )
-def test_what_somebody_would_do_something_about_is_told(found: list[QueueOffsets], sentence: str) -> None:
+def test_what_somebody_would_do_something_about_is_reported(found: list[QueueOffsets], sentence: str) -> None:
     assert describe_skew(found) == sentence
 
 
 @given(st.dictionaries(st.sampled_from("abc"), st.lists(st.integers(0, 2**60), min_size=1), min_size=1))
 def test_there_is_always_one_sentence(held: dict[str, list[int]]) -> None:
-    said = describe_skew(queues(**held))
-    assert said
-    assert "\n" not in said
+    description = describe_skew(queues(**held))
+    assert description
+    assert "\n" not in description

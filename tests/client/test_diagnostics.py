@@ -29,11 +29,11 @@ class _Server:
 
     def __init__(self, code: int) -> None:
         self._code = code
-        self.lines: list[asyncio.StreamWriter] = []
+        self.connections: list[asyncio.StreamWriter] = []
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer until the connection ends."""
-        self.lines.append(writer)
+        self.connections.append(writer)
         splitter = FrameDecoder()
         with suppress(OSError, ssl.SSLError):
             while data := await reader.read(65_536):
@@ -49,7 +49,7 @@ def seen(
 ) -> NameServerFacts:
     """Look at a server, and return what was seen."""
 
-    async def look() -> NameServerFacts:
+    async def collect() -> NameServerFacts:
         context = None
         if encrypted:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -61,13 +61,13 @@ def seen(
         async with await asyncio.start_server(server.serve, "127.0.0.1", 0, ssl=context) as running:
             port = running.sockets[0].getsockname()[1]
             (found,) = await probe_name_servers(ClientConfig(f"localhost:{port}", tls=tls), _PATIENCE_S)
-            for line in server.lines:
+            for line in server.connections:
                 line.transport.abort()
                 with suppress(OSError):
                     await line.wait_closed()
         return found
 
-    return asyncio.run(look())
+    return asyncio.run(collect())
 
 
 @pytest.mark.parametrize(
@@ -109,16 +109,16 @@ class _HandingOver(GroupAdmin):
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "told"),
+    ("first", "second", "reported"),
     [("nobody reads 1", "nobody reads 1", ["c1 twice", "nobody reads 1"]), ("nobody reads 1", "or 2", ["c1 twice"])],
 )
-def test_a_queue_without_an_owner_is_told_only_if_that_lasts(first: str, second: str, told: list[str]) -> None:
+def test_a_queue_without_an_owner_is_reported_only_if_that_lasts(first: str, second: str, reported: list[str]) -> None:
     admin = Admin("localhost:1")
     admin.groups = _HandingOver(admin, first, second)
     view = asyncio.run(describe_settled_group(admin, "billing", settled_s=0))
-    assert [each.message for each in view.findings] == told
+    assert [each.message for each in view.findings] == reported
 
 
-def test_a_server_of_the_protocol_that_is_no_name_server_is_a_stranger() -> None:
+def test_a_server_of_the_protocol_that_is_no_name_server_is_recognised() -> None:
     found = seen(False, encrypted=False, code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
     assert (found.kind, found.works) == (ServerKind.STRANGER, False)

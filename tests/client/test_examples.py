@@ -44,14 +44,14 @@ class Program:
 
     def _read(self) -> None:
         assert self.process.stdout is not None
-        with self.process.stdout as said:
-            for line in said:
+        with self.process.stdout as output:
+            for line in output:
                 self.lines.append(line.rstrip())
 
     def _read_errors(self) -> None:
         assert self.process.stderr is not None
-        with self.process.stderr as said:
-            self.errors = said.read()
+        with self.process.stderr as output:
+            self.errors = output.read()
 
     def wait_for(self, enough: Callable[[list[str]], object]) -> None:
         """Wait until it has said enough."""
@@ -100,11 +100,13 @@ def namesrv() -> Iterator[str]:
         yield cluster.namesrv
 
 
-Said = Callable[..., list[str]]
+RunExample = Callable[..., list[str]]
 
 
 @pytest.fixture
-def said(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> Said:
+def output(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> RunExample:
     """Give what runs an example to its end, a good one, and returns what it said; it complains as expected, at most."""
 
     def run(name: str, *arguments: str, complaint: str | None = None) -> list[str]:
@@ -123,8 +125,8 @@ def said(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], cap
     return run
 
 
-def test_send(namesrv: str, said: Said) -> None:
-    first, *others = said("send", namesrv)
+def test_send(namesrv: str, output: RunExample) -> None:
+    first, *others = output("send", namesrv)
     assert first.startswith("sent to orders@broker-")
     assert others == ["one key, one queue: True", "packed into batches: 100", "many in flight: 100"]
     with Admin(namesrv) as admin:
@@ -165,26 +167,26 @@ def test_orderly(namesrv: str) -> None:
         assert [line.split()[1] for line in lines if line.startswith(order)] == ["created", "paid", "shipped"]
 
 
-def test_broadcast(namesrv: str, tmp_path: Path, said: Said) -> None:
-    assert sorted(said("broadcast", namesrv, str(tmp_path))) == ["left forgets sku-1", "right forgets sku-1"]
+def test_broadcast(namesrv: str, tmp_path: Path, output: RunExample) -> None:
+    assert sorted(output("broadcast", namesrv, str(tmp_path))) == ["left forgets sku-1", "right forgets sku-1"]
 
 
-def test_transaction(namesrv: str, said: Said) -> None:
-    assert said("transaction", namesrv) == ["rolled back: no such account", "to be seen: ['kept']"]
+def test_transaction(namesrv: str, output: RunExample) -> None:
+    assert output("transaction", namesrv) == ["rolled back: no such account", "to be seen: ['kept']"]
 
 
-def test_request_reply(namesrv: str, said: Said) -> None:
-    assert said("request_reply", namesrv) == ["sku-1 costs 9.90", "sku-2 costs 12.00"]
+def test_request_reply(namesrv: str, output: RunExample) -> None:
+    assert output("request_reply", namesrv) == ["sku-1 costs 9.90", "sku-2 costs 12.00"]
 
 
-def test_pull(namesrv: str, said: Said) -> None:
-    *lines, last = said("pull", namesrv)
+def test_pull(namesrv: str, output: RunExample) -> None:
+    *lines, last = output("pull", namesrv)
     assert sorted(lines) == [f"visitor {number}" for number in range(10)]
     assert last == "at the end: True"
 
 
-def test_later(namesrv: str, said: Said) -> None:
-    lines = said("later", namesrv, complaint="post raised ValueError")
+def test_later(namesrv: str, output: RunExample) -> None:
+    lines = output("later", namesrv, complaint="post raised ValueError")
     assert lines == ["dead letters: ['impossible']", "later, please", "posted at attempt 2"]
 
 
@@ -196,12 +198,12 @@ def test_asyncio_shop(namesrv: str, how: signal.Signals) -> None:
         assert sorted(program.end(how)) == [f"billed order-{number}" for number in range(5)]
 
 
-def test_a_program_without_a_cluster_says_what_is_wrong(said: Said, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_without_a_cluster_says_what_is_wrong(output: RunExample, monkeypatch: pytest.MonkeyPatch) -> None:
     defaults = ClientConfig.__init__.__kwdefaults__
     assert defaults is not None
     monkeypatch.setitem(defaults, "timeout_s", 0.2)
     with pytest.raises(NoNameServer, match=r"no name server of 127\.0\.0\.1:1 was reached"):
-        said("receive", "127.0.0.1:1")
+        output("receive", "127.0.0.1:1")
 
 
 def test_every_example_is_tried() -> None:

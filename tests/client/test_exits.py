@@ -387,8 +387,8 @@ def test_a_member_of_a_parent_that_dies_is_gone_at_once_though_its_child_lives(c
         assert running.stdin is not None
         assert running.stdout is not None
         try:
-            said = [running.stdout.readline().strip() for _ in range(5)]
-            assert sorted(said) == ["ConfigurationError"] * 3 + ["child", "parent broker-0"]
+            output = [running.stdout.readline().strip() for _ in range(5)]
+            assert sorted(output) == ["ConfigurationError"] * 3 + ["child", "parent broker-0"]
             assert len(admin.groups.members(f"{topic}-group")) == 1
             if dies:
                 running.kill()

@@ -36,7 +36,7 @@ def _at(at_ms: int, committed: int, end: int, earlier: GroupDescription | None =
     return describe_group(facts, earlier)
 
 
-def test_a_queue_that_does_not_move_for_a_minute_is_told_of_with_its_owner() -> None:
+def test_a_queue_that_does_not_move_for_a_minute_is_reported_with_its_owner() -> None:
     first = _at(0, 5, 9)
     assert first.findings == ()
     second = _at(30_000, 5, 12, first)
@@ -67,20 +67,20 @@ def test_on_a_broker_of_ours_the_lock_counts_and_elsewhere_the_member() -> None:
     assert [each.owners for each in describe_group(facts).queues] == [(OURS.id,), (JAVA.id,), ()]
 
 
-def test_an_id_that_a_foreign_broker_lists_twice_is_told_of() -> None:
+def test_an_id_that_a_foreign_broker_lists_twice_is_reported() -> None:
     facts = GroupFacts(
         group="billing", at_ms=0, members=(JAVA,), listed={"broker-a": (JAVA.id, JAVA.id)}, queues=QUEUES[:1]
     )
     assert [finding.kind for finding in describe_group(facts).findings] == [f"duplicate {JAVA.id}"]
 
 
-def test_an_id_that_all_brokers_list_twice_is_told_of_once() -> None:
+def test_an_id_that_all_brokers_list_twice_is_reported_once() -> None:
     listed = {"broker-a": (JAVA.id, JAVA.id), "broker-b": (JAVA.id, JAVA.id)}
     facts = GroupFacts(group="billing", at_ms=0, members=(JAVA,), listed=listed)
     assert [finding.kind for finding in describe_group(facts).findings] == [f"duplicate {JAVA.id}"]
 
 
-def test_members_that_want_different_topics_are_told_of_where_no_broker_does_it() -> None:
+def test_members_that_want_different_topics_are_reported_where_no_broker_does_it() -> None:
     odd = MemberDescription("z@sy1", ours=True, strategy="STICKY", topics=("orders", "refunds"))
     facts = GroupFacts(group="billing", at_ms=0, members=(OURS, OTHER, odd), queues=QUEUES)
     assert [finding.kind for finding in describe_group(facts).findings] == ["unequal subscriptions"]
@@ -127,8 +127,8 @@ def test_a_group_that_does_not_say_how_it_shares_wants_to_be_told() -> None:
 
 def test_everybody_may_be_replaced() -> None:
     view = _view(OURS, OTHER, owned={OURS.id: QUEUES[:3], OTHER.id: QUEUES[3:]})
-    told = dry_run_rebalance(view, join=["x@sy1", "y@sy1"], leave=[OURS.id, OTHER.id])
-    assert (told.moved, told.least, told.most, told.fewest) == (6, 6, 3, 3)
+    reported = dry_run_rebalance(view, join=["x@sy1", "y@sy1"], leave=[OURS.id, OTHER.id])
+    assert (reported.moved, reported.least, reported.most, reported.fewest) == (6, 6, 3, 3)
 
 
 def test_only_members_leave_and_only_others_join() -> None:
@@ -146,9 +146,9 @@ def test_a_topic_is_shared_by_those_who_want_it() -> None:
     view = describe_group(
         GroupFacts(group="billing", at_ms=0, members=(OURS, more), queues=(*QUEUES, refunds), claimed=claimed)
     )
-    told = dry_run_rebalance(view)
-    assert told.moved == 0
-    assert next(change.now for change in told.changes if change.queue == refunds) == more.id
+    reported = dry_run_rebalance(view)
+    assert reported.moved == 0
+    assert next(change.now for change in reported.changes if change.queue == refunds) == more.id
 
 
 @given(
@@ -164,13 +164,13 @@ def test_a_sticky_change_moves_the_least_and_leaves_nothing_unowned(
         for name in (OURS.id, OTHER.id)
     }
     view = _view(OURS, OTHER, owned=owned)
-    told = dry_run_rebalance(view, join=[f"x{n}@sy1" for n in range(joining)], leave=[OTHER.id] if leaves else [])
-    assert told.moved == told.least
-    assert all(change.now is not None for change in told.changes)
-    assert told.most - told.fewest <= 1
+    reported = dry_run_rebalance(view, join=[f"x{n}@sy1" for n in range(joining)], leave=[OTHER.id] if leaves else [])
+    assert reported.moved == reported.least
+    assert all(change.now is not None for change in reported.changes)
+    assert reported.most - reported.fewest <= 1
 
 
-def test_since_when_a_queue_is_owned_is_told_by_its_only_owner() -> None:
+def test_since_when_a_queue_is_owned_is_reported_by_its_only_owner() -> None:
     since = datetime(2026, 11, 1, tzinfo=UTC)
     owned_at = {(OURS.id, QUEUES[0]): since}
     facts = GroupFacts(

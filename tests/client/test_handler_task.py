@@ -39,14 +39,14 @@ def _work(job: HandlerTask, bad: Sequence[int] = (), later: Sequence[int] = ()) 
             job.succeeded()
 
 
-def test_what_goes_well_is_told_in_one_word() -> None:
+def test_what_goes_well_is_reported_in_one_word() -> None:
     job = _job(5)
     _work(job)
     assert job.results() == [Handled(_QUEUE, 3, [0, 1, 2, 3, 4])]
     assert len(job.took_ns) == 5
 
 
-def test_a_failure_among_many_is_told_and_the_others_are_done() -> None:
+def test_a_failure_among_many_is_reported_and_the_others_are_done() -> None:
     job = _job(4)
     _work(job, bad=[1])
     assert job.results() == [Handled(_QUEUE, 3, [0, 2, 3], [1])]
@@ -104,7 +104,9 @@ def test_an_orderly_chunk_is_never_shared() -> None:
     st.booleans(),
     st.integers(0, 20),
 )
-def test_every_message_is_told_of_once(count: int, bad: set[int], later: set[int], orderly: bool, slow_at: int) -> None:
+def test_every_message_is_reported_once(
+    count: int, bad: set[int], later: set[int], orderly: bool, slow_at: int
+) -> None:
     job = _job(count, orderly=orderly)
     left: list[int] = []
     while job.start_next():
@@ -117,5 +119,5 @@ def test_every_message_is_told_of_once(count: int, bad: set[int], later: set[int
             job.raised(ValueError("bad"))
         else:
             job.succeeded()
-    told = [offset for each in job.results() for offset in (*each.done, *each.failed, *each.skipped)]
-    assert sorted([*told, *left]) == list(range(count))
+    reported = [offset for each in job.results() for offset in (*each.done, *each.failed, *each.skipped)]
+    assert sorted([*reported, *left]) == list(range(count))

@@ -21,14 +21,14 @@ TABLE = LatencyTable("ten minutes", steps_ms=(0, 600), avoid_for_ms=(0, 600_000)
 RAMP_MS = 5_000
 
 
-Look = Callable[[], dict[str, ProducerBrokerLatency]]
+LatencyQuery = Callable[[], dict[str, ProducerBrokerLatency]]
 
 
 @contextmanager
-def ledger_of(group: str, namesrv: str) -> Iterator[Look]:
+def latency_of(group: str, namesrv: str) -> Iterator[LatencyQuery]:
     """Give what looks at the latency table of the only producer of a group; nothing while it told nothing."""
 
-    def look() -> dict[str, ProducerBrokerLatency]:
+    def collect() -> dict[str, ProducerBrokerLatency]:
         for line in admin.producers.list():
             if line.group == group and line.latencies is not None:
                 assert line.reported_at is not None
@@ -36,7 +36,7 @@ def ledger_of(group: str, namesrv: str) -> Iterator[Look]:
         return {}
 
     with Admin(namesrv) as admin:
-        yield look
+        yield collect
 
 
 @pytest.fixture
@@ -54,44 +54,44 @@ def advance(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 
 
 @both_ways
-def test_a_broker_that_begins_and_ends_to_be_avoided_is_told_of(
+def test_a_broker_that_begins_and_ends_to_be_avoided_is_reported(
     around: Detour, way: Way, advance: Callable[[int], None]
 ) -> None:
     with (
-        ledger_of("shop", around.namesrv) as look,
+        latency_of("shop", around.namesrv) as collect,
         Producer(around.namesrv, group="shop", avoid_slow_brokers=True, latency_table=TABLE, timeout_s=30) as producer,
     ):
         for _ in range(16):
             way(producer)(ORDER)
-        until(lambda: look().keys() == {"broker-0", "broker-1"})
-        assert [(row.share, row.why, row.avoided_ms, row.failures) for row in look().values()] == [
+        until(lambda: collect().keys() == {"broker-0", "broker-1"})
+        assert [(row.share, row.why, row.avoided_ms, row.failures) for row in collect().values()] == [
             (1.0, "", None, 0),
             (1.0, "", None, 0),
         ]
         around.brokers["broker-1"].on_send = lambda: advance(700)
         until(lambda: way(producer)(ORDER).queue.broker == "broker-1")
         around.brokers["broker-1"].on_send = None
-        until(lambda: look()["broker-1"].share == 0)
-        avoided = look()["broker-1"]
+        until(lambda: collect()["broker-1"].share == 0)
+        avoided = collect()["broker-1"]
         assert (avoided.why[:8], avoided.latency_ms) == ("it took ", 700)
         advance(TABLE.avoid_for_ms[-1])
-        until(lambda: look()["broker-1"].share > 0)
+        until(lambda: collect()["broker-1"].share > 0)
         advance(RAMP_MS)
-        until(lambda: look()["broker-1"].share == 1)
+        until(lambda: collect()["broker-1"].share == 1)
 
 
-def test_a_failure_is_told_with_its_number(around: Detour) -> None:
+def test_a_failure_is_reported_with_its_number(around: Detour) -> None:
     with (
-        ledger_of("failing", around.namesrv) as look,
+        latency_of("failing", around.namesrv) as collect,
         Producer(around.namesrv, group="failing", avoid_slow_brokers=True, latency_table=TABLE) as producer,
     ):
         for _ in range(16):
             producer.send(ORDER)
-        until(lambda: look().keys() == {"broker-0", "broker-1"})
+        until(lambda: collect().keys() == {"broker-0", "broker-1"})
         around.brokers["broker-1"].cuts_after_sends = 1
         until(lambda: bool(producer.send(ORDER).attempts))
-        until(lambda: look()["broker-1"].failures == 1)
-        assert look()["broker-1"].why == "it failed"
+        until(lambda: collect()["broker-1"].failures == 1)
+        assert collect()["broker-1"].why == "it failed"
 
 
 def test_a_producer_without_a_latency_report_tells_none(around: Detour) -> None:
@@ -103,12 +103,12 @@ def test_a_producer_without_a_latency_report_tells_none(around: Detour) -> None:
 
 def test_where_all_is_well_hardly_more_is_said_than_before(around: Detour) -> None:
     with (
-        ledger_of("calm", around.namesrv) as look,
+        latency_of("calm", around.namesrv) as collect,
         Producer(around.namesrv, group="calm", avoid_slow_brokers=True) as producer,
     ):
         for _ in range(16):
             producer.send(ORDER)
-        until(lambda: look().keys() == {"broker-0", "broker-1"})
+        until(lambda: collect().keys() == {"broker-0", "broker-1"})
         for _ in range(400):
             producer.send(ORDER)
         beats = [len(proxy.requests(RequestCode.HEART_BEAT)) for proxy in around.brokers.values()]

@@ -23,7 +23,7 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("kind", ["consumer", "batches", "puller"])
+@pytest.mark.parametrize("kind", ["consumer", "batches", "pull_consumer"])
 def test_a_reader_of_small_messages_with_large_bodies_stays_small(kind: str) -> None:
     body = zlib.compress(bytes(16 << 20))
     with Cluster() as cluster:
@@ -31,5 +31,5 @@ def test_a_reader_of_small_messages_with_large_bodies_stays_small(kind: str) -> 
         for queue_id in range(4):
             put(cluster, "large", queue_id, [body] * 80, sys_flag=0x301)
         command = [sys.executable, "-m", "tests.client.read_large", cluster.namesrv, "large", "readers", "320", kind]
-        told = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert int(told.stdout) < _MOST_MIB
+        reported = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert int(reported.stdout) < _MOST_MIB

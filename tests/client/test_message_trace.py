@@ -51,7 +51,7 @@ def test_our_brokers_have_the_topic(cluster: Cluster) -> None:
     assert (trace.topic, trace.what) == ("orders", "sent")
 
 
-def test_where_nothing_can_be_written_sends_go_on_and_it_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_where_nothing_can_be_written_sends_go_on_and_it_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     options = BrokerOptions(auto_create_topics=False, trace_topic=False)
     with Cluster(broker_options=options) as cluster, Admin(cluster.namesrv) as admin:
         admin.topics.create("orders", 1)
@@ -62,9 +62,9 @@ def test_where_nothing_can_be_written_sends_go_on_and_it_is_said_once(caplog: py
             for _ in range(3):
                 producer.send(Message("orders", b"1"))
         assert len(admin.messages.list("orders")) == 3
-    said = [each for each in caplog.messages if "traces of messages are dropped" in each]
-    assert len(said) == 1, said
-    assert TRACE_TOPIC in said[0]
+    warnings = [each for each in caplog.messages if "traces of messages are dropped" in each]
+    assert len(warnings) == 1, warnings
+    assert TRACE_TOPIC in warnings[0]
 
 
 def test_what_does_not_fit_is_dropped_and_counted(

@@ -28,7 +28,7 @@ def test_moves_of_one_moment_are_told_together_and_by_the_names_that_users_know(
     assert str(moves[0]).startswith("c1 took orders@broker-a:0, orders@broker-a:1; lost orders@broker-a:2; has 0 now")
 
 
-def test_what_repeats_is_told_once_a_minute_with_how_often_it_was() -> None:
+def test_what_repeats_is_reported_once_a_minute_with_how_often_it_was() -> None:
     news, _, findings = _news()
     for at_ms in (0, 10, 20, 60_000):
         news.report(MemberReport("dropped", f"messages are dropped: {at_ms}"), at_ms)
@@ -38,7 +38,7 @@ def test_what_repeats_is_told_once_a_minute_with_how_often_it_was() -> None:
     ]
 
 
-def test_what_lasts_is_told_once_and_again_when_it_comes_back() -> None:
+def test_what_lasts_is_reported_once_and_again_when_it_comes_back() -> None:
     news, _, findings = _news()
     missing = Finding("no topic", "it is not there")
     for found in ([missing], [missing], [], [missing]):

@@ -24,14 +24,14 @@ def cluster() -> Iterator[Cluster]:
         yield running
 
 
-def _told(keeping: RecordingObserver) -> list[tuple[str, int]]:
+def _reported(keeping: RecordingObserver) -> list[tuple[str, int]]:
     return [(outgoing.kind, len(outgoing.messages)) for outgoing, _ in keeping.sent]
 
 
 # -- sending ----------------------------------------------------------------------------------------------------------
 
 
-def test_every_way_to_send_is_told_once(cluster: Cluster, topic: str) -> None:
+def test_every_way_to_send_is_reported_once(cluster: Cluster, topic: str) -> None:
     keeping = RecordingObserver()
     one, two = Message(topic, b"1", tags="paid", keys="k"), Message(topic, b"2")
     with Producer(cluster.namesrv, group="shop", observers=[keeping]) as producer:
@@ -43,7 +43,7 @@ def test_every_way_to_send_is_told_once(cluster: Cluster, topic: str) -> None:
         producer.post(one)
         with producer.transaction(one) as transaction:
             assert transaction.message_id
-    assert _told(keeping) == [
+    assert _reported(keeping) == [
         ("normal", 1),
         ("delayed", 1),
         ("normal", 1),
@@ -56,7 +56,9 @@ def test_every_way_to_send_is_told_once(cluster: Cluster, topic: str) -> None:
     outgoing, delivered = keeping.sent[0]
     assert (outgoing.messages, outgoing.topic, delivered.results, delivered.error) == ((one,), topic, (sent,), None)
     assert delivered.took_ns > 0
-    assert all(len(each.results) == len(told.messages) for told, each in keeping.sent if told.kind != "oneway")
+    assert all(
+        len(each.results) == len(reported.messages) for reported, each in keeping.sent if reported.kind != "oneway"
+    )
     (end,) = keeping.ends
     assert (end.message_id, end.topic, end.tags, end.keys, end.commits) == (
         transaction.message_id,
@@ -81,7 +83,7 @@ def test_the_same_is_told_of_asyncio(cluster: Cluster, topic: str) -> None:
                 pass
 
     asyncio.run(send_all())
-    assert _told(keeping) == [("normal", 1), ("delayed", 1), ("normal", 2), ("oneway", 1), ("half", 1)]
+    assert _reported(keeping) == [("normal", 1), ("delayed", 1), ("normal", 2), ("oneway", 1), ("half", 1)]
 
 
 @pytest.mark.parametrize("linger_ms", [None, 0])
@@ -106,10 +108,10 @@ def test_a_request_and_its_reply(cluster: Cluster, topic: str) -> None:
     with consumer, Producer(cluster.namesrv, observers=[keeping]) as producer:
         assert producer.request(Message(topic, b"ping"), timeout_s=20).body == b"pong"
         until(lambda: keeping.handled, "the handler's end is told")
-    assert _told(keeping) == [("normal", 1)]
+    assert _reported(keeping) == [("normal", 1)]
 
 
-def test_what_cannot_be_sent_is_told_with_its_error(cluster: Cluster, topic: str) -> None:
+def test_what_cannot_be_sent_is_reported_with_its_error(cluster: Cluster, topic: str) -> None:
     keeping = RecordingObserver()
     with Producer(cluster.namesrv, observers=[keeping]) as producer:
         with pytest.raises(MessageRefused):
@@ -124,7 +126,7 @@ def test_what_cannot_be_sent_is_told_with_its_error(cluster: Cluster, topic: str
     assert len(keeping.sent) == keeping.begun == 3
 
 
-def test_a_broker_that_is_gone_is_told_as_a_failure() -> None:
+def test_a_broker_that_is_gone_is_reported_as_a_failure() -> None:
     keeping = RecordingObserver()
     with Cluster() as cluster, Producer(cluster.namesrv, observers=[keeping], timeout_s=1) as producer:
         producer.send(Message("orders", b"1"))
@@ -138,7 +140,7 @@ def test_a_broker_that_is_gone_is_told_as_a_failure() -> None:
     assert all(isinstance(error, SendFailed) for error in errors[1:])
 
 
-def test_a_topic_that_nobody_has_is_told_as_a_failure() -> None:
+def test_a_topic_that_nobody_has_is_reported_as_a_failure() -> None:
     from steelyard.broker.options import BrokerOptions
 
     keeping = RecordingObserver()
@@ -182,7 +184,9 @@ def test_what_cannot_go_along_is_left_out_and_said_once(
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_each_call_of_a_handler_is_told_with_what_became_of_it(cluster: Cluster, topic: str, is_async: bool) -> None:
+def test_each_call_of_a_handler_is_reported_with_what_became_of_it(
+    cluster: Cluster, topic: str, is_async: bool
+) -> None:
     keeping = RecordingObserver()
     consumer = Consumer(cluster.namesrv, f"of-{topic}", start_from="first", observers=[keeping])
 
@@ -229,21 +233,21 @@ def test_a_batch_is_one_call(cluster: Cluster, topic: str) -> None:
     assert all(incoming.is_batch and outcome.became == "done" for incoming, outcome in keeping.handled)
 
 
-def test_what_is_in_hand_is_told_now_and_then(cluster: Cluster, topic: str) -> None:
+def test_what_is_in_hand_is_reported_now_and_then(cluster: Cluster, topic: str) -> None:
     keeping, seen = RecordingObserver(), Seen()
     consumer = Consumer(cluster.namesrv, f"of-{topic}", start_from="first", observers=[keeping])
-    consumer.handles(topic)(seen.note)
+    consumer.handles(topic)(seen.record_message)
     with consumer:
         until(lambda: any(topic in each for each in keeping.in_hand), "it is told")
 
 
-def test_what_a_poll_returns_is_told(cluster: Cluster, topic: str) -> None:
+def test_what_a_poll_returns_is_reported(cluster: Cluster, topic: str) -> None:
     keeping = RecordingObserver()
     with Producer(cluster.namesrv) as producer:
         producer.send(Message(topic, b"1"))
-    with PullConsumer(cluster.namesrv, f"of-{topic}", start_from="first", observers=[keeping]) as puller:
-        puller.subscribe(topic)
-        until(lambda: puller.poll(1), "something is polled")
+    with PullConsumer(cluster.namesrv, f"of-{topic}", start_from="first", observers=[keeping]) as pull_consumer:
+        pull_consumer.subscribe(topic)
+        until(lambda: pull_consumer.poll(1), "something is polled")
     assert [message.body for message in keeping.came] == [b"1"]
     assert [what for what, _ in keeping.clients] == ["opened", "closed"]
     assert keeping.moves
@@ -297,12 +301,12 @@ class Broken(Observer):
         Broken(),
     ],
 )
-def test_one_that_raises_is_said_once_and_left_alone(
+def test_one_that_raises_is_reported_once_and_left_alone(
     cluster: Cluster, topic: str, clumsy: Observer, caplog: pytest.LogCaptureFixture
 ) -> None:
     keeping, seen = RecordingObserver(), Seen()
     consumer = Consumer(cluster.namesrv, f"of-{topic}", start_from="first", observers=[clumsy, keeping])
-    consumer.handles(topic)(seen.note)
+    consumer.handles(topic)(seen.record_message)
     with caplog.at_level(logging.ERROR, "steelyard"):
         with Producer(cluster.namesrv, observers=[clumsy, keeping]) as producer:
             for number in range(4):
@@ -311,8 +315,8 @@ def test_one_that_raises_is_said_once_and_left_alone(
             until(lambda: len(keeping.handled) == 4, "all are handled")
     assert [outcome.became for _, outcome in keeping.handled] == ["done"] * 4
     assert len(keeping.sent) == 4
-    told = [each for each in caplog.messages if "is not called any more" in each]
-    assert len(told) == 2, told  # once for each client
+    reported = [each for each in caplog.messages if "is not called any more" in each]
+    assert len(reported) == 2, reported  # once for each client
     assert not isinstance(clumsy, Clumsy) or clumsy.calls == 2
 
 

@@ -1,4 +1,4 @@
-"""What clients do is counted under the names of RocketMQ 5's own clients, and read by whoever reads Prometheus."""
+"""What clients do is counted under the names of RocketMQ 5's own clients, and any Prometheus scraper can read it."""
 
 import threading
 from collections.abc import Iterator
@@ -87,9 +87,9 @@ def test_what_is_polled_is_counted(cluster: Cluster, topic: str) -> None:
     metrics = ClientMetrics()
     with Producer(cluster.namesrv) as producer:
         producer.send(Message(topic, b"1"))
-    with PullConsumer(cluster.namesrv, f"of-{topic}", start_from="first", observers=[metrics]) as puller:
-        puller.subscribe(topic)
-        assert puller.poll_one() is not None
+    with PullConsumer(cluster.namesrv, f"of-{topic}", start_from="first", observers=[metrics]) as pull_consumer:
+        pull_consumer.subscribe(topic)
+        assert pull_consumer.poll_one() is not None
     assert metrics.total("steelyard_client_received_total", topic=topic) == 1
 
 
@@ -101,10 +101,10 @@ def test_a_message_that_was_in_hand_when_its_queue_went_is_an_avoided_duplicate(
 
     @first.handles(topic)
     def handle(message: ReceivedMessage) -> None:
-        seen.note(message)
+        seen.record_message(message)
         assert may_end.wait(30)
 
-    second.handles(topic)(other.note)
+    second.handles(topic)(other.record_message)
     with Producer(cluster.namesrv) as producer:
         for number in range(2):
             producer.send(Message(topic, b"%d" % number), queue=Queue(topic, "broker-0", number))

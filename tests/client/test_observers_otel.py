@@ -252,9 +252,9 @@ def test_a_context_that_the_message_has_is_kept_and_linked_to(cluster: Cluster, 
 def test_a_poll_has_links_and_what_is_done_with_a_message_a_span(cluster: Cluster, topic: str, spans: Spans) -> None:
     with Producer(cluster.namesrv, observers=[spans.telemetry]) as producer:
         producer.send(Message(topic, b"1"))
-    with PullConsumer(cluster.namesrv, f"of-{topic}", start_from="first", observers=[spans.telemetry]) as puller:
-        puller.subscribe(topic)
-        message = puller.poll_one()
+    with PullConsumer(cluster.namesrv, f"of-{topic}", start_from="first", observers=[spans.telemetry]) as pull_consumer:
+        pull_consumer.subscribe(topic)
+        message = pull_consumer.poll_one()
         assert message is not None
         with spans.telemetry.processing(message, group=f"of-{topic}") as inside:
             assert trace.get_current_span() is inside
@@ -289,9 +289,9 @@ def test_a_provider_that_makes_nothing_is_off_too() -> None:
 def test_without_a_message_s_span_nothing_is_done_in_one(cluster: Cluster, topic: str) -> None:
     with Producer(cluster.namesrv) as producer:
         producer.send(Message(topic, b"1"))
-    with PullConsumer(cluster.namesrv, f"of-{topic}", start_from="first") as puller:
-        puller.subscribe(topic)
-        message = puller.poll_one()
+    with PullConsumer(cluster.namesrv, f"of-{topic}", start_from="first") as pull_consumer:
+        pull_consumer.subscribe(topic)
+        message = pull_consumer.poll_one()
     assert message is not None
     with OpenTelemetry().processing(message) as span:
         assert not span.is_recording()

@@ -16,24 +16,24 @@ class _Late:
 
     def __init__(self) -> None:
         self.opaques: list[int] = []
-        self.heard = asyncio.Event()
+        self.received = asyncio.Event()
         self.answers: dict[int, asyncio.Future[Command]] = {}
-        self.unanswered = PendingRequests(asyncio.get_running_loop(), self._late)
+        self.pending = PendingRequests(asyncio.get_running_loop(), self._late)
 
     def _late(self, opaque: int, asked: PendingRequest) -> None:
         asked.handler.on_error(ConnectionClosed(f"question {asked.code} was late"))
         self.opaques.append(opaque)
-        self.heard.set()
+        self.received.set()
 
     def add(self, opaque: int, timeout_ms: int) -> None:
         answer = self.answers[opaque] = asyncio.get_running_loop().create_future()
-        self.unanswered.add(opaque, FutureResponse(answer), 310, timeout_ms)
+        self.pending.add(opaque, FutureResponse(answer), 310, timeout_ms)
 
     async def next(self) -> int:
         while not self.opaques:
-            self.heard.clear()
+            self.received.clear()
             async with asyncio.timeout(10):
-                await self.heard.wait()
+                await self.received.wait()
         return self.opaques.pop(0)
 
 
@@ -45,8 +45,8 @@ def test_a_question_that_is_due_sooner_does_not_wait_for_one_that_is_due_later()
         assert await late.next() == 2
         assert isinstance(late.answers[2].exception(), ConnectionClosed)
         assert not late.answers[1].done()
-        assert 1 in late.unanswered
-        assert 2 not in late.unanswered
+        assert 1 in late.pending
+        assert 2 not in late.pending
 
     asyncio.run(play())
 
@@ -57,7 +57,7 @@ def test_questions_that_are_due_one_after_the_other_all_end() -> None:
         for number in range(5):
             late.add(number, 5 + 5 * number)
         assert [await late.next() for _ in range(5)] == list(range(5))
-        assert not late.unanswered
+        assert not late.pending
 
     asyncio.run(play())
 
@@ -78,12 +78,12 @@ def test_what_is_taken_is_never_late() -> None:
         late = _Late()
         late.add(1, 5)
         late.add(2, 20)
-        asked = late.unanswered.pop(1)
+        asked = late.pending.pop(1)
         assert asked is not None
         asked.handler.on_response(Command(0))
         assert await late.next() == 2
         assert late.answers[1].result().code == 0
-        assert late.unanswered.pop(1) is None
+        assert late.pending.pop(1) is None
 
     asyncio.run(play())
 
@@ -93,8 +93,8 @@ def test_taking_all_leaves_none() -> None:
         late = _Late()
         for number in range(3):
             late.add(number, _LONG_MS)
-        assert [asked.code for asked in late.unanswered.pop_all()] == [310] * 3
-        assert not late.unanswered
+        assert [asked.code for asked in late.pending.pop_all()] == [310] * 3
+        assert not late.pending
 
     asyncio.run(play())
 
@@ -106,12 +106,12 @@ def test_who_hears_that_one_is_late_may_end_the_others() -> None:
 
         def end_all(opaque: int, _asked: PendingRequest) -> None:
             late.append(opaque)
-            unanswered.pop_all()
+            pending.pop_all()
             done.set()
 
-        unanswered = PendingRequests(asyncio.get_running_loop(), end_all)
+        pending = PendingRequests(asyncio.get_running_loop(), end_all)
         for number in range(3):
-            unanswered.add(number, FutureResponse(asyncio.get_running_loop().create_future()), 310, 5)
+            pending.add(number, FutureResponse(asyncio.get_running_loop().create_future()), 310, 5)
         async with asyncio.timeout(10):
             await done.wait()
         assert late == [0]
@@ -133,7 +133,7 @@ def test_many_answered_questions_share_one_timer() -> None:
         late = _Late()
         for number in range(1_000):
             late.add(number, _LONG_MS)
-            assert late.unanswered.pop(number) is not None
+            assert late.pending.pop(number) is not None
 
     with asyncio.Runner(loop_factory=_Counted) as runner:
         runner.run(play())

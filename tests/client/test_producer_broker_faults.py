@@ -9,11 +9,11 @@ import pytest
 
 from steelyard.balance.producer.broker_latency import LatencyTable
 from tests.client import broker_trouble
-from tests.client.broker_trouble import Pace
+from tests.client.broker_trouble import TrialTimings
 from tests.client.process_cluster import Ground, our_ground
 
 QUICK = LatencyTable("quick", steps_ms=(0, 550), avoid_for_ms=(0, 600), failure_ms=550)
-PACE = Pace(timeout_s=1.8, table=QUICK, flow=2, slow_ms=600)
+PACE = TrialTimings(timeout_s=1.8, table=QUICK, flow=2, slow_ms=600)
 
 pytestmark = [pytest.mark.process, pytest.mark.xdist_group("broker trouble")]  # the ground is started once
 
@@ -25,11 +25,11 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
         yield running
 
 
-def test_a_broker_that_is_killed_is_walked_around_and_used_again(ground: Ground) -> None:
+def test_a_broker_that_is_killed_is_avoided_and_used_again(ground: Ground) -> None:
     broker_trouble.a_broker_is_killed(ground, PACE, "broker-b")
 
 
-def test_a_broker_that_is_halted_is_walked_around_and_used_again(ground: Ground) -> None:
+def test_a_broker_that_is_halted_is_avoided_and_used_again(ground: Ground) -> None:
     broker_trouble.a_broker_is_halted(ground, PACE, "broker-a")
 
 

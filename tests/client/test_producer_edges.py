@@ -34,7 +34,7 @@ def _tasks() -> int:
 
 @pytest.mark.parametrize("make", [AsyncProducer, AsyncAdmin, lambda namesrv: AsyncPullConsumer(namesrv, "g")])
 def test_what_is_closed_while_it_opens_leaves_nothing(make: Callable[[str], Client]) -> None:
-    async def story(namesrv: str) -> None:
+    async def scenario(namesrv: str) -> None:
         client = make(namesrv)
         opening = asyncio.ensure_future(client.open())
         await asyncio.sleep(0)
@@ -45,12 +45,12 @@ def test_what_is_closed_while_it_opens_leaves_nothing(make: Callable[[str], Clie
         assert _tasks() == 1, "this one"
 
     with scene() as cluster:
-        asyncio.run(story(cluster.namesrv))
+        asyncio.run(scenario(cluster.namesrv))
 
 
 @pytest.mark.parametrize("make", [AsyncProducer, AsyncAdmin, lambda namesrv: AsyncPullConsumer(namesrv, "g")])
 def test_an_opening_that_was_cancelled_leaves_nothing_and_may_be_begun_again(make: Callable[[str], Client]) -> None:
-    async def story(namesrv: str) -> None:
+    async def scenario(namesrv: str) -> None:
         client = make(namesrv)
         opening = asyncio.ensure_future(client.open())
         await asyncio.sleep(0)
@@ -62,7 +62,7 @@ def test_an_opening_that_was_cancelled_leaves_nothing_and_may_be_begun_again(mak
         assert _tasks() == 1, "this one"
 
     with scene() as cluster:
-        asyncio.run(story(cluster.namesrv))
+        asyncio.run(scenario(cluster.namesrv))
 
 
 def test_a_callback_may_submit_even_where_nothing_more_may_be_on_its_way() -> None:

@@ -25,7 +25,7 @@ IMPATIENT = LatencyTable("impatient", steps_ms=(0, 50), avoid_for_ms=(0, 30_000)
 
 
 @both_ways
-def test_a_broker_that_refuses_is_walked_around_and_the_result_tells_of_it(around: Detour, way: Way) -> None:
+def test_a_broker_that_refuses_is_avoided_and_the_result_reports_it(around: Detour, way: Way) -> None:
     with Producer(around.namesrv) as producer:
         around.brokers["broker-1"].refuse()
         sent = [way(producer)(ORDER) for _ in range(16)]

@@ -94,13 +94,13 @@ def test_messages_that_linger_share_a_batch() -> None:
 
 
 def test_lingering_ends_by_time_too() -> None:
-    async def story(namesrv: str) -> None:
+    async def scenario(namesrv: str) -> None:
         async with AsyncProducer(namesrv, linger_ms=1) as producer:
             sent = await asyncio.gather(*map(producer.send, numbered(50)))
             assert len({each.message_id for each in sent}) == 50
 
     with scene() as cluster:
-        asyncio.run(story(cluster.namesrv))
+        asyncio.run(scenario(cluster.namesrv))
         with Producer(cluster.namesrv, linger_ms=1) as producer:
             assert producer.send(Message("orders", b"x"), key="k").queue.topic == "orders"
 
@@ -123,7 +123,7 @@ def test_submit_waits_while_too_many_are_on_their_way() -> None:
 
 
 def test_a_cancelled_send_is_not_tried_again() -> None:
-    async def story(namesrv: str, proxy: Proxy) -> None:
+    async def scenario(namesrv: str, proxy: Proxy) -> None:
         async with AsyncProducer(namesrv) as producer:
             await producer.send(Message("orders", b"first"))
             proxy.swallows = True
@@ -140,11 +140,11 @@ def test_a_cancelled_send_is_not_tried_again() -> None:
         assert bodies.count(b"cancelled") == 1
 
     with scene() as cluster, detour(cluster) as around:
-        asyncio.run(story(around.namesrv, around.brokers["broker-0"]))
+        asyncio.run(scenario(around.namesrv, around.brokers["broker-0"]))
 
 
 def test_room_is_given_in_the_order_of_asking_and_a_giant_goes_alone() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         flights = InFlightLimit(2, 100)
         await flights.acquire(1, 1_000)
         assert not flights.try_acquire(1, 1)
@@ -172,4 +172,4 @@ def test_room_is_given_in_the_order_of_asking_and_a_giant_goes_alone() -> None:
             with pytest.raises(ConfigurationError, match="closed before the message was sent"):
                 await late
 
-    asyncio.run(story())
+    asyncio.run(scenario())

@@ -56,7 +56,7 @@ def test_a_broker_that_a_route_has_lost_is_used_again_soon_after_it_is_back(
 
 
 @both_ways
-def test_a_key_of_a_dead_broker_is_tried_there_alone_and_the_error_says_so(cluster: Cluster, way: Way) -> None:
+def test_a_key_of_a_dead_broker_is_tried_there_alone_and_the_error_reports_it(cluster: Cluster, way: Way) -> None:
     with Producer(cluster.namesrv) as producer:
         broker = way(producer)(ORDER, key="customer-7").queue.broker
         cluster.kill_broker(broker)
@@ -103,7 +103,7 @@ def test_a_producer_that_found_no_name_server_may_be_used_once_there_is_one(clus
 
 
 def test_nobody_waits_long_for_a_host_that_is_gone_without_a_word() -> None:
-    async def ask(address: str) -> None:
+    async def send_request(address: str) -> None:
         connection = BrokerConnection(
             ConnectionSettings(lambda _: None, lambda _, __: None, lambda _, __: None), "broker-0", (address,)
         )
@@ -119,12 +119,12 @@ def test_nobody_waits_long_for_a_host_that_is_gone_without_a_word() -> None:
         full.bind(("127.0.0.1", 0))
         full.listen(0)
         # The system takes a few connections for who does not; then it says nothing any more.
-        lines = [socket.socket() for _ in range(4)]
-        for line in lines:
+        connections = [socket.socket() for _ in range(4)]
+        for line in connections:
             line.setblocking(False)
             line.connect_ex(full.getsockname())
         try:
-            asyncio.run(ask(f"127.0.0.1:{full.getsockname()[1]}"))
+            asyncio.run(send_request(f"127.0.0.1:{full.getsockname()[1]}"))
         finally:
-            for line in lines:
+            for line in connections:
                 line.close()

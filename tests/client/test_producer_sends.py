@@ -48,14 +48,14 @@ def test_a_message_is_stored_as_it_was_given() -> None:
 
 
 def test_the_same_in_asyncio() -> None:
-    async def story(namesrv: str) -> None:
+    async def scenario(namesrv: str) -> None:
         async with AsyncProducer(namesrv) as producer:
             sent = await asyncio.gather(*(producer.send(Message("orders", b"%d" % n)) for n in range(200)))
             assert Counter(each.queue for each in sent).most_common()[-1][1] == 50
             assert len({each.message_id for each in sent}) == 200
 
     with scene() as cluster:
-        asyncio.run(story(cluster.namesrv))
+        asyncio.run(scenario(cluster.namesrv))
         assert sorted(map(int, stored_bodies(cluster))) == list(range(200))
 
 
@@ -256,7 +256,7 @@ def test_what_cannot_be_sent_is_refused_before_it_is() -> None:
 
 
 def test_one_way_messages_arrive_too_but_nobody_promises() -> None:
-    async def story(namesrv: str) -> None:
+    async def scenario(namesrv: str) -> None:
         async with AsyncProducer(namesrv) as producer:
             for _ in range(10):
                 await producer.post(Message("orders", b"loop"))
@@ -265,7 +265,7 @@ def test_one_way_messages_arrive_too_but_nobody_promises() -> None:
         with Producer(cluster.namesrv) as producer:
             for _ in range(10):
                 producer.post(Message("orders", b"thread"))
-        asyncio.run(story(cluster.namesrv))
+        asyncio.run(scenario(cluster.namesrv))
         until(lambda: len(stored_bodies(cluster)) == 20)
 
 

@@ -67,7 +67,7 @@ def test_a_transaction_may_be_ended_by_hand_and_only_once(cluster: Cluster) -> N
 
 
 def test_the_same_in_asyncio(cluster: Cluster) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with AsyncProducer(cluster.namesrv, group="shop") as producer:
             async with producer.transaction(Message("orders", b"kept")):
                 pass
@@ -76,7 +76,7 @@ def test_the_same_in_asyncio(cluster: Cluster) -> None:
                     raise ZeroDivisionError
         assert stored_bodies(cluster) == [b"kept"]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("commits", [True, False])
@@ -110,7 +110,7 @@ def _is_settled(cluster: Cluster) -> bool:
 def test_an_async_check_is_awaited_and_one_that_fails_is_asked_again(
     cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         asked: list[bytes] = []
 
         async def check(message: StoredMessage) -> bool:
@@ -127,7 +127,7 @@ def test_an_async_check_is_awaited_and_one_that_fails_is_asked_again(
             await asyncio.to_thread(until, lambda: b"order" in stored_bodies(cluster, "eu%orders"))
         assert asked[:2] == [b"order", b"order"]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
     assert "the check of transaction" in caplog.text
 
 
@@ -180,7 +180,7 @@ def test_a_commit_that_was_refused_is_told_again_when_the_broker_asks(cluster: C
         until(lambda: stored_bodies(cluster) == [b"order"])
 
 
-def test_a_commit_that_was_not_confirmed_is_told_when_the_broker_asks(
+def test_a_commit_that_was_not_confirmed_is_reported_when_the_broker_asks(
     cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     with detour(cluster) as around, Producer(around.namesrv, group="shop") as producer:
@@ -193,7 +193,7 @@ def test_a_commit_that_was_not_confirmed_is_told_when_the_broker_asks(
         until(lambda: stored_bodies(cluster) == [b"order"])
 
 
-def test_without_a_check_the_question_is_told_once(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+def test_without_a_check_the_question_is_reported_once(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
     with Producer(cluster.namesrv, group="shop") as forgetful:
         forgetful.transaction(ORDER).begin()
     with detour(cluster) as around, Producer(around.namesrv, group="shop") as producer:

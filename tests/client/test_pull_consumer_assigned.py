@@ -241,7 +241,7 @@ def test_tags_and_conditions_are_applied_without_a_heartbeat(cluster: Cluster) -
         assert bodies(drain(consumer, 2)) == [b"b", b"c"]
 
 
-def test_what_cannot_be_read_is_said_by_the_poll(cluster: Cluster) -> None:
+def test_what_cannot_be_read_is_reported_by_the_poll(cluster: Cluster) -> None:
     (queue, *_) = make_topic(cluster, "unreadable", 1)
     with PullConsumer(cluster.namesrv, "assign-missing") as consumer:
         consumer.assign([Queue("nowhere-at-all", "broker-0", 0)])
@@ -269,8 +269,8 @@ def test_messages_on_which_the_brokers_judging_fails_are_passed_over_with_one_li
         assert bodies(drain(consumer, 2)) == [b"11", b"12"]
         until(lambda: consumer.position(queue) == 5)
     until(lambda: any("cannot be evaluated" in record.getMessage() for record in caplog.records))
-    told = [record for record in caplog.records if "cannot be evaluated" in record.getMessage()]
-    assert [(record.name, record.levelname) for record in told] == [("steelyard.broker", "WARNING")]
+    reported = [record for record in caplog.records if "cannot be evaluated" in record.getMessage()]
+    assert [(record.name, record.levelname) for record in reported] == [("steelyard.broker", "WARNING")]
 
 
 def test_a_broker_that_fails_again_and_again_is_told_to_who_polls_and_one_that_recovers_is_not(
@@ -291,8 +291,8 @@ def test_a_broker_that_fails_again_and_again_is_told_to_who_polls_and_one_that_r
         until(lambda: "done up to 0, 1 wait" in str(consumer.explain().queues[0]))
         assert bodies(consumer.poll(0)) == [b"there"]
         assert consumer.poll(0) == []  # Those last two refusals are over, and nobody is told.
-    told = [record.getMessage() for record in caplog.records if "cannot be read" in record.getMessage()]
-    assert len(told) == 1
+    reported = [record.getMessage() for record in caplog.records if "cannot be read" in record.getMessage()]
+    assert len(reported) == 1
 
 
 def test_wishes_that_exclude_each_other_are_refused(cluster: Cluster) -> None:

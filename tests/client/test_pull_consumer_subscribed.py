@@ -22,13 +22,13 @@ def cluster() -> Iterator[Cluster]:
         yield running
 
 
-def _settle(*pullers: PullConsumer, queues: int) -> None:
+def _settle(*consumers: PullConsumer, queues: int) -> None:
     """Poll with all until they share the queues evenly."""
 
     def even() -> bool:
-        for consumer in pullers:
+        for consumer in consumers:
             consumer.poll(0)
-        sizes = [len(consumer.assignment) for consumer in pullers]
+        sizes = [len(consumer.assignment) for consumer in consumers]
         return sum(sizes) == queues and max(sizes) - min(sizes) <= 1
 
     until(even)
@@ -124,8 +124,8 @@ def test_two_share_and_hand_over_with_nothing_twice(cluster: Cluster) -> None:
     got: Counter[bytes] = Counter()
     lost: list[Queue] = []
 
-    def go_on(*pullers: PullConsumer) -> int:
-        for consumer in pullers:
+    def go_on(*consumers: PullConsumer) -> int:
+        for consumer in consumers:
             got.update(bodies(consumer.poll(0.02, most=20)))
             consumer.commit()
         return sum(got.values())
@@ -166,7 +166,7 @@ def test_a_queue_that_goes_gives_back_what_nobody_polled_and_waits_for_the_rest(
             assert {each.queue for each in rest} == {gone}
 
 
-def test_a_commit_of_a_queue_that_was_lost_says_so(cluster: Cluster) -> None:
+def test_a_commit_of_a_queue_that_was_lost_reports_it(cluster: Cluster) -> None:
     queues = make_topic(cluster, "lost", 1)
     fill(cluster, queues, 10)
     with PullConsumer(cluster.namesrv, "share-lost", start_from="first", auto_commit=False, drain_s=0.2) as one:
@@ -307,7 +307,7 @@ def test_it_says_what_it_reads_and_why(cluster: Cluster) -> None:
         assert "no members yet" in str(consumer.explain())
         consumer.subscribe("explained")
         _settle(consumer, queues=2)
-        said = str(consumer.explain())
-        assert "group share-explained: 1 member" in said
-        assert "explained@broker-0:0 owned" in said
+        description = str(consumer.explain())
+        assert "group share-explained: 1 member" in description
+        assert "explained@broker-0:0 owned" in description
         assert "reader" in consumer.id

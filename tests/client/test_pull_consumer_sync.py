@@ -167,20 +167,20 @@ def test_a_child_and_a_pickle_are_refused(cluster: Cluster) -> None:
         with pytest.raises(ConfigurationError, match="another process"):
             pickle.dumps(consumer)
         context = multiprocessing.get_context("fork")
-        said: multiprocessing.SimpleQueue[str] = context.SimpleQueue()
-        child = context.Process(target=_poll_in_child, args=(consumer, said))
+        results: multiprocessing.SimpleQueue[str] = context.SimpleQueue()
+        child = context.Process(target=_poll_in_child, args=(consumer, results))
         child.start()
-        assert "make one in each process" in said.get()
+        assert "make one in each process" in results.get()
         child.join()
         assert consumer.poll(0) == []
 
 
-def _poll_in_child(consumer: PullConsumer, said: "multiprocessing.SimpleQueue[str]") -> None:
+def _poll_in_child(consumer: PullConsumer, results: "multiprocessing.SimpleQueue[str]") -> None:
     try:
         consumer.poll(0)
-        said.put("it polled")
+        results.put("it polled")
     except ConfigurationError as error:
-        said.put(str(error))
+        results.put(str(error))
     consumer.close()
 
 

@@ -14,7 +14,7 @@ from steelyard.wire.codes import ResponseCode
 from steelyard.wire.command import Command
 from steelyard.wire.headers.pull import PullMessage, PullMessageResponse
 from steelyard.wire.stored_messages import decode_messages
-from tests.client.scripted_broker import Broker, Says, broker, queue_of, record
+from tests.client.scripted_broker import Broker, Respond, broker, queue_of, record
 from tests.waiting import until
 
 
@@ -28,11 +28,11 @@ def read(
     patience_ms: int = 20_000,
     settle_ms: int = 0,
     lost: list[tuple[OffsetRange, str]] | None = None,
-    lines: ConnectionPool | None = None,
+    connections: ConnectionPool | None = None,
     addresses: dict[str, str] | None = None,
 ) -> list[RecordChunk]:
     """Read ranges of one broker to their ends; what is lost is noted if there is a list for it."""
-    buffer = ConnectionPool() if lines is None else lines
+    buffer = ConnectionPool() if connections is None else connections
     on_lost = fail_on_loss if lost is None else lambda gone, why: lost.append((gone, why))
     try:
         return list(
@@ -51,7 +51,7 @@ def read(
             )
         )
     finally:
-        if lines is None:
+        if connections is None:
             buffer.close()
 
 
@@ -84,7 +84,7 @@ def test_nothing_is_asked_for_an_empty_range() -> None:
     with broker() as server:
         assert read(server, whole(5, 5)) == []
         assert read(server) == []
-        assert not server.lines
+        assert not server.connections
 
 
 @given(st.data())
@@ -98,7 +98,7 @@ def test_any_ranges_are_read_exactly_whatever_a_broker_gives_and_filters(data: s
             server.fill(queue_id, count, lambda offset: tags[offset % len(tags)], size)
         server.most = data.draw(st.sampled_from([1, 7, 32, 1_000]), label="given for a pull")
         server.most_bytes = data.draw(st.sampled_from([1, 2_000, 1 << 20]), label="bytes for a pull")
-        server.looks_at = data.draw(st.sampled_from([5, 100, 800]), label="looked at")
+        server.on_request = data.draw(st.sampled_from([5, 100, 800]), label="looked at")
         server.is_backwards = data.draw(st.booleans(), label="backwards")
         wanted = data.draw(
             st.sampled_from([None, ("TAG", "Aa"), ("TAG", "paid || BB"), ("TAG", "none")]), label="wanted"
@@ -140,7 +140,7 @@ def test_a_broker_that_gives_more_later_is_asked_for_more() -> None:
     with broker() as server:
         server.fill(0, 40_000)
         server.most = 1_000
-        server.says = lambda pull: setattr(server, "most", 8 if pull.queue_offset < 400 else 1_000)
+        server.respond_with = lambda pull: setattr(server, "most", 8 if pull.queue_offset < 400 else 1_000)
         assert offsets(read(server, whole(0, 40_000))) == list(range(40_000))
         assert max(pull.max_msg_nums for pull in server.asked[-5:]) == 1_000
 
@@ -150,7 +150,7 @@ def test_no_more_pulls_are_under_way_than_may_be() -> None:
         server.fill(0, 3_000)
         assert offsets(read(server, whole(0, 3_000), depth=8)) == list(range(3_000))
         assert 1 < server.together <= 8
-        assert server.lines == 1
+        assert server.connections == 1
 
 
 def test_bytes_read_ahead_are_limited() -> None:
@@ -162,14 +162,14 @@ def test_bytes_read_ahead_are_limited() -> None:
             ClientConfig(server.address),
             {server.name: server.address},
             ahead_bytes=500_000,
-            pool=(lines := ConnectionPool()),
+            pool=(connections := ConnectionPool()),
         )
         for number, piece in enumerate(pieces, 1):
             assert (piece.start, piece.end) == (number - 1, number)
             held.append(len(server.asked) - number)
         assert max(held) <= 2 * 5, "under way, and heard with the one before"
-        assert len(lines) == 1
-        lines.close()
+        assert len(connections) == 1
+        connections.close()
 
 
 def test_a_message_larger_than_any_limit_is_read() -> None:
@@ -183,7 +183,7 @@ def test_ranges_of_several_brokers_are_read_side_by_side() -> None:
         for server in (first, second):
             server.fill(0, 2_000)
         # None waits for the end of the other: each gives its second half only after the other was asked.
-        first.says, second.says = waiting_for(second), waiting_for(first)
+        first.respond_with, second.respond_with = waiting_for(second), waiting_for(first)
         ranges = [OffsetRange(queue_of(0, name), 0, 2_000) for name in ("a", "b")]
         addresses = {"a": first.address, "b": second.address}
         pieces = read(first, *ranges, addresses=addresses)
@@ -196,7 +196,7 @@ def test_ranges_come_in_the_order_in_which_they_were_given() -> None:
             server.fill(0, 5_000)
             server.fill(1, 5_000)
         # The first range comes from the broker that answers only when all of the other one was asked for.
-        first.says = lambda pull: until(lambda: len(second.asked) >= 10) if pull.queue_id == 0 else None
+        first.respond_with = lambda pull: until(lambda: len(second.asked) >= 10) if pull.queue_id == 0 else None
         ranges = [OffsetRange(queue_of(number, name), 0, 5_000) for number in (0, 1) for name in ("a", "b")]
         addresses = {"a": first.address, "b": second.address}
         pieces = read(first, *ranges, addresses=addresses)
@@ -205,24 +205,24 @@ def test_ranges_come_in_the_order_in_which_they_were_given() -> None:
         ]
 
 
-def waiting_for(other: Broker) -> Says:
+def waiting_for(other: Broker) -> Respond:
     """Answer pulls of a second half when another broker was asked for something."""
 
-    def say(pull: PullMessage) -> None:
+    def respond(pull: PullMessage) -> None:
         if pull.queue_offset >= 1_000:
             until(lambda: bool(other.asked))
 
-    return say
+    return respond
 
 
 def test_a_record_that_holds_a_batch_may_begin_before_what_was_asked_for() -> None:
     with broker() as server:
         server.fill(0, 10)
 
-        def say(pull: PullMessage) -> Command | None:
+        def respond(pull: PullMessage) -> Command | None:
             return Command(0, PullMessageResponse(0, 8, 0, 10), record(4)) if pull.queue_offset == 5 else None
 
-        server.says = say
+        server.respond_with = respond
         assert read(server, whole(5, 8)) == [RecordChunk(queue_of(), 5, 8, record(4))]
 
 
@@ -263,24 +263,24 @@ def test_a_queue_that_is_still_being_opened_is_waited_for() -> None:
     with broker() as server:
         server.fill(0, 10)
 
-        def say(_: PullMessage) -> Command | None:
+        def respond(_: PullMessage) -> Command | None:
             if len(server.asked) < 3:
                 return Command(ResponseCode.PULL_OFFSET_MOVED, PullMessageResponse(0, 0, 0, 0))
             return None
 
-        server.says = say
+        server.respond_with = respond
         assert offsets(read(server, whole(4, 10), settle_ms=20_000)) == list(range(4, 10))
 
 
 def test_what_a_replica_does_not_have_yet_is_not_lost() -> None:
     with broker() as replica, broker() as master:
         replica.fill(0, 90)
-        replica.told_id = 1
+        replica.suggested_id = 1
         lost: list[tuple[OffsetRange, str]] = []
         with pytest.raises(TimedOut, match="broker-a gave nothing of orders@broker-a:0 at offset 9"):
             read(replica, whole(0, 100), lost=lost, patience_ms=300)
         master.fill(0, 100)
-        replica.told, replica.told_id = master.address, 0
+        replica.reported, replica.suggested_id = master.address, 0
         assert offsets(read(replica, whole(0, 100), lost=lost)) == list(range(100))
         assert lost == []
 
@@ -289,7 +289,7 @@ def test_a_record_that_is_being_removed_is_lost() -> None:
     with broker() as server:
         held = server.fill(0, 300)
         held.records[40:45] = [None] * 5
-        server.looks_at, server.most = 5, 5
+        server.on_request, server.most = 5, 5
         lost: list[tuple[OffsetRange, str]] = []
         read(server, whole(0, 300), lost=lost, most=5)
         assert [each for each, _ in lost] == [whole(40, 45)]
@@ -305,7 +305,7 @@ def test_a_record_that_is_being_removed_is_lost() -> None:
 )
 def test_a_topic_or_a_queue_that_is_gone_is_lost(code: ResponseCode, remark: str) -> None:
     with broker() as server:
-        server.says = lambda _: Command(code, remark=remark)
+        server.respond_with = lambda _: Command(code, remark=remark)
         lost: list[tuple[OffsetRange, str]] = []
         assert read(server, whole(3, 30), lost=lost) == []
         assert [each for each, _ in lost] == [whole(3, 30)]
@@ -316,12 +316,12 @@ def test_a_pending_reset_of_the_group_is_no_loss() -> None:
     with broker() as server:
         server.fill(0, 50)
 
-        def say(_: PullMessage) -> Command | None:
+        def respond(_: PullMessage) -> Command | None:
             if len(server.asked) == 1:
                 return Command(ResponseCode.PULL_OFFSET_MOVED, PullMessageResponse(0, 7, 0, 50), remark="OFFSET_RESET")
             return None
 
-        server.says = say
+        server.respond_with = respond
         assert offsets(read(server, whole(10, 50))) == list(range(10, 50))
 
 
@@ -334,7 +334,7 @@ def test_a_connection_that_breaks_costs_no_message_and_doubles_none(after: int) 
         server.fill(0, 3_000)
         server.hangs_up_after = after
         assert offsets(read(server, whole(0, 3_000))) == list(range(3_000))
-        assert server.lines == 2
+        assert server.connections == 2
 
 
 def test_a_broker_that_moved_is_found_where_the_name_server_knows_it_to_be() -> None:
@@ -342,16 +342,16 @@ def test_a_broker_that_moved_is_found_where_the_name_server_knows_it_to_be() -> 
         address = old.address
     with broker() as names, broker() as new:
         new.fill(0, 100)
-        names.told = new.address
+        names.reported = new.address
         assert offsets(read(names, whole(0, 100), addresses={"broker-a": address})) == list(range(100))
-        assert names.routes_told == 1
+        assert names.routes_reported == 1
 
 
 def test_a_broker_whose_address_nobody_gave_is_looked_for() -> None:
     with broker() as server:
         server.fill(0, 100)
         assert offsets(read(server, whole(0, 100), addresses={})) == list(range(100))
-        assert server.routes_told == 1
+        assert server.routes_reported == 1
 
 
 def test_a_broker_that_is_gone_for_too_long_is_an_error() -> None:
@@ -367,12 +367,12 @@ def test_a_broker_that_shuts_down_is_waited_for() -> None:
     with broker() as server:
         server.fill(0, 100)
 
-        def say(_: PullMessage) -> Command | None:
+        def respond(_: PullMessage) -> Command | None:
             if len(server.asked) in (2, 3):
                 return Command(ResponseCode.SYSTEM_ERROR, remark="store getMessage return null")
             return None
 
-        server.says = say
+        server.respond_with = respond
         assert offsets(read(server, whole(0, 100))) == list(range(100))
 
 
@@ -383,13 +383,13 @@ def test_a_busy_broker_is_left_alone_for_a_while(code: ResponseCode) -> None:
     with broker() as server:
         server.fill(0, 1_000)
 
-        def say(_: PullMessage) -> Command | None:
+        def respond(_: PullMessage) -> Command | None:
             return Command(code, remark="[REJECTREQUEST]") if 5 < len(server.asked) < 12 else None
 
-        server.says = say
+        server.respond_with = respond
         assert offsets(read(server, whole(0, 1_000))) == list(range(1_000))
-        assert server.lines == 1
-        server.says = lambda _: Command(code, remark="[REJECTREQUEST]")
+        assert server.connections == 1
+        server.respond_with = lambda _: Command(code, remark="[REJECTREQUEST]")
         server.asked.clear()
         with pytest.raises(TimedOut, match="REJECTREQUEST"):
             read(server, whole(0, 1_000), patience_ms=300)
@@ -400,15 +400,15 @@ def test_a_busy_broker_is_left_alone_for_a_while(code: ResponseCode) -> None:
     ("code", "error"),
     [(ResponseCode.NO_PERMISSION, NoPermission), (ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, GroupNotFound)],
 )
-def test_a_refusal_is_told_at_once(code: ResponseCode, error: type[Exception]) -> None:
+def test_a_refusal_is_reported_at_once(code: ResponseCode, error: type[Exception]) -> None:
     with broker() as server:
-        server.says = lambda _: Command(code, remark="no")
+        server.respond_with = lambda _: Command(code, remark="no")
         with pytest.raises(error):
             read(server, whole(0, 1_000))
 
 
 @pytest.mark.parametrize(
-    "said",
+    "response",
     [
         Command(0, PullMessageResponse(0, 3, 0, 100), record(9)),
         Command(0, PullMessageResponse(0, -1, 0, 100), record(9)),
@@ -420,9 +420,9 @@ def test_a_refusal_is_told_at_once(code: ResponseCode, error: type[Exception]) -
         Command(0, PullMessageResponse(0, 30, 0, 100)),
     ],
 )
-def test_an_answer_that_leads_nowhere_is_not_asked_for_for_ever(said: Command) -> None:
+def test_an_answer_that_leads_nowhere_is_not_asked_for_for_ever(response: Command) -> None:
     with broker() as server:
-        server.says = lambda _: said
+        server.respond_with = lambda _: response
         with pytest.raises(TimedOut, match="broker-a"):
             read(server, whole(9, 50), patience_ms=200)
         assert len(server.asked) < 30
@@ -430,9 +430,9 @@ def test_an_answer_that_leads_nowhere_is_not_asked_for_for_ever(said: Command) -
 
 def test_an_offset_out_of_this_world_ends_the_range_and_no_more() -> None:
     with broker() as server:
-        server.says = lambda _: Command(0, PullMessageResponse(0, (1 << 63) - 1, 0, 1 << 60), record(9))
+        server.respond_with = lambda _: Command(0, PullMessageResponse(0, (1 << 63) - 1, 0, 1 << 60), record(9))
         assert read(server, whole(9, 50)) == [RecordChunk(queue_of(), 9, 50, record(9))]
-        server.says = lambda _: Command(
+        server.respond_with = lambda _: Command(
             ResponseCode.PULL_OFFSET_MOVED, PullMessageResponse(0, 0, (1 << 63) - 1, 1 << 60)
         )
         lost: list[tuple[OffsetRange, str]] = []
@@ -444,45 +444,45 @@ def test_an_offset_out_of_this_world_ends_the_range_and_no_more() -> None:
 
 
 def test_a_connection_is_used_again_by_the_next_read() -> None:
-    lines = ConnectionPool()
+    connections = ConnectionPool()
     with broker() as server:
         server.fill(0, 1_000)
         for _ in range(5):
-            assert offsets(read(server, whole(0, 1_000), lines=lines)) == list(range(1_000))
-        assert server.lines == 1
-        assert len(lines) == 1
-    lines.close()
+            assert offsets(read(server, whole(0, 1_000), connections=connections)) == list(range(1_000))
+        assert server.connections == 1
+        assert len(connections) == 1
+    connections.close()
 
 
 def test_a_connection_whose_server_hung_up_while_it_rested_is_replaced() -> None:
-    lines = ConnectionPool()
+    connections = ConnectionPool()
     with broker() as server:
         server.fill(0, 100)
-        read(server, whole(0, 100), lines=lines)
+        read(server, whole(0, 100), connections=connections)
         server.cut()
-        assert offsets(read(server, whole(0, 100), lines=lines)) == list(range(100))
-        assert server.lines == 2
-    lines.close()
+        assert offsets(read(server, whole(0, 100), connections=connections)) == list(range(100))
+        assert server.connections == 2
+    connections.close()
 
 
 def test_a_read_that_is_given_up_closes_its_connection_and_leaves_none_behind() -> None:
-    lines = ConnectionPool()
+    connections = ConnectionPool()
     with broker() as server:
         server.fill(0, 10_000)
         pieces = read_ranges(
-            [whole(0, 10_000)], ClientConfig(server.address), {server.name: server.address}, pool=lines
+            [whole(0, 10_000)], ClientConfig(server.address), {server.name: server.address}, pool=connections
         )
         next(pieces)
         pieces.close()
-        assert len(lines) == 0, "answers are still to come on it"
-    lines.close()
+        assert len(connections) == 0, "answers are still to come on it"
+    connections.close()
 
 
 def test_a_read_that_fails_leaves_no_connection_behind() -> None:
-    lines = ConnectionPool()
+    connections = ConnectionPool()
     with broker() as server:
         server.fill(0, 5_000).low = 4_000
         with pytest.raises(MessagesLost):
-            read(server, whole(0, 5_000), lines=lines)
-    assert len(lines) <= 1
-    lines.close()
+            read(server, whole(0, 5_000), connections=connections)
+    assert len(connections) <= 1
+    connections.close()

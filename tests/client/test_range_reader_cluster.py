@@ -22,7 +22,7 @@ COUNT = 3_000
 
 
 @pytest.fixture
-def lines() -> Iterator[ConnectionPool]:
+def connections() -> Iterator[ConnectionPool]:
     """Have a buffer of one's own."""
     buffer = ConnectionPool()
     yield buffer
@@ -50,41 +50,41 @@ def check(pieces: list[RecordChunk], ranges: list[OffsetRange]) -> None:
         assert offsets(pieces, each.queue) == list(range(each.start, each.end))
 
 
-def test_a_topic_is_read_whole_by_name_alone(lines: ConnectionPool) -> None:
+def test_a_topic_is_read_whole_by_name_alone(connections: ConnectionPool) -> None:
     with Cluster(brokers=2) as cluster:
         ranges = filled(cluster.namesrv)
-        check(list(read_ranges(ranges, ClientConfig(cluster.namesrv), {}, pool=lines)), ranges)
-        assert len(lines) == 2
+        check(list(read_ranges(ranges, ClientConfig(cluster.namesrv), {}, pool=connections)), ranges)
+        assert len(connections) == 2
 
 
-def test_a_namespace_is_put_before_names_and_every_pull_is_signed(lines: ConnectionPool) -> None:
+def test_a_namespace_is_put_before_names_and_every_pull_is_signed(connections: ConnectionPool) -> None:
     with Cluster() as cluster, detour(cluster) as way:
         connect = ClientConfig(way.namesrv, namespace="eu", access_key="shop", secret_key="12345678")
         ranges = filled(way.namesrv, connect)
         assert {each.queue.topic for each in ranges} == {"orders"}
         addresses = {name: proxy.address for name, proxy in way.brokers.items()}
-        check(list(read_ranges(ranges, connect, addresses, group="report", pool=lines)), ranges)
+        check(list(read_ranges(ranges, connect, addresses, group="report", pool=connections)), ranges)
         pulls = [pull.texts() for pull in way.brokers["broker-0"].requests(RequestCode.PULL_MESSAGE)]
         assert {(pull["topic"], pull["consumerGroup"]) for pull in pulls} == {("eu%orders", "eu%report")}
         assert all(pull["AccessKey"] == "shop" and pull["Signature"] for pull in pulls)
 
 
-def test_server_side_filters_leave_out_the_rest(lines: ConnectionPool) -> None:
+def test_server_side_filters_leave_out_the_rest(connections: ConnectionPool) -> None:
     with Cluster() as cluster:
         ranges = filled(cluster.namesrv)
         for wanted in (("TAG", "paid"), ("SQL92", "TAGS = 'paid'")):
-            pieces = list(read_ranges(ranges, ClientConfig(cluster.namesrv), {}, wanted=wanted, pool=lines))
+            pieces = list(read_ranges(ranges, ClientConfig(cluster.namesrv), {}, wanted=wanted, pool=connections))
             assert len(offsets(pieces)) == COUNT / 2
             assert b"new" not in b"".join(piece.records for piece in pieces)
 
 
-def test_a_broker_that_is_killed_and_comes_back_costs_nothing(tmp_path: Path, lines: ConnectionPool) -> None:
+def test_a_broker_that_is_killed_and_comes_back_costs_nothing(tmp_path: Path, connections: ConnectionPool) -> None:
     with Cluster(brokers=2, data=tmp_path) as cluster:
         ranges = filled(cluster.namesrv)
         pieces: list[RecordChunk] = []
         waiting: list[threading.Timer] = []
         for piece in read_ranges(
-            ranges, ClientConfig(cluster.namesrv), dict(cluster.brokers), max_messages=20, depth=4, pool=lines
+            ranges, ClientConfig(cluster.namesrv), dict(cluster.brokers), max_messages=20, depth=4, pool=connections
         ):
             pieces.append(piece)
             if len(pieces) == 30:
@@ -96,7 +96,7 @@ def test_a_broker_that_is_killed_and_comes_back_costs_nothing(tmp_path: Path, li
 
 
 @pytest.mark.parametrize("trouble", ["cut", "swallow"])
-def test_connections_that_are_cut_or_fall_silent_are_replaced(trouble: str, lines: ConnectionPool) -> None:
+def test_connections_that_are_cut_or_fall_silent_are_replaced(trouble: str, connections: ConnectionPool) -> None:
     with Cluster() as cluster, detour(cluster) as way:
         ranges = filled(cluster.namesrv)
         proxy = way.brokers["broker-0"]
@@ -110,7 +110,7 @@ def test_connections_that_are_cut_or_fall_silent_are_replaced(trouble: str, line
             depth=4,
             read_timeout_ms=200,
             idle_timeout_ms=60_000,
-            pool=lines,
+            pool=connections,
         )
         for piece in reading:
             pieces.append(piece)
@@ -124,11 +124,13 @@ def test_connections_that_are_cut_or_fall_silent_are_replaced(trouble: str, line
         check(pieces, ranges)
 
 
-def test_a_topic_that_was_made_anew_is_a_loss(lines: ConnectionPool) -> None:
+def test_a_topic_that_was_made_anew_is_a_loss(connections: ConnectionPool) -> None:
     with Cluster() as cluster:
         ranges = filled(cluster.namesrv)
         with Admin(cluster.namesrv) as admin:
             admin.topics.delete("orders")
-        reading = read_ranges(ranges, ClientConfig(cluster.namesrv), dict(cluster.brokers), settle_ms=0, pool=lines)
+        reading = read_ranges(
+            ranges, ClientConfig(cluster.namesrv), dict(cluster.brokers), settle_ms=0, pool=connections
+        )
         with pytest.raises(MessagesLost, match="orders@broker-0"):
             list(reading)

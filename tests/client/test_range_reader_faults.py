@@ -11,17 +11,17 @@ from steelyard.model import OffsetRange, Queue
 from steelyard.wire.codes import ResponseCode
 from steelyard.wire.command import Command
 from steelyard.wire.headers.pull import PullMessage, PullMessageResponse
-from tests.client.scripted_broker import Broker, Says, broker
+from tests.client.scripted_broker import Broker, Respond, broker
 from tests.client.test_range_reader import offsets
 
 _TROUBLES = ("busy", "closing", "reset", "empty", "no topic", "no messages", "at its end", "hangs up")
 _SETTLE_MS = 60_000
 
 
-def troubled(server: Broker, troubles: list[str | None]) -> Says:
+def troubled(server: Broker, troubles: list[str | None]) -> Respond:
     """Answer pulls by a list of troubles, and well when it is over."""
 
-    def say(pull: PullMessage) -> Command | None:
+    def respond(pull: PullMessage) -> Command | None:
         at, high = pull.queue_offset, server.held[pull.queue_id].high
         match troubles.pop() if troubles else None:
             case "busy":
@@ -44,7 +44,7 @@ def troubled(server: Broker, troubles: list[str | None]) -> Says:
                 server.hangs_up_after = 2
         return None
 
-    return say
+    return respond
 
 
 @given(st.data())
@@ -57,7 +57,7 @@ def test_any_ranges_are_read_exactly_in_any_trouble(data: st.DataObject) -> None
             server.most = data.draw(st.sampled_from([1, 7, 32]), label="given for a pull")
             server.is_backwards = data.draw(st.booleans(), label="backwards")
             trouble = st.none() | st.none() | st.sampled_from(_TROUBLES)
-            server.says = troubled(server, data.draw(st.lists(trouble, max_size=40), label="troubles"))
+            server.respond_with = troubled(server, data.draw(st.lists(trouble, max_size=40), label="troubles"))
             for number in range(2):
                 count = data.draw(st.integers(1, 200), label="messages")
                 server.fill(number, count)

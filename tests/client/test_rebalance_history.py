@@ -53,8 +53,8 @@ def test_changes_that_are_apart_are_rebalances_apart_and_groups_are_too() -> Non
         record(10_000, "x", "ba", rest=(9_000, 9_000)),
         record(10_001, "x", "ba", rest=(9_000, 9_000), group="audit"),
     ]
-    told = [(each.group, each.moved, each.least) for each in group_rebalances(history)]
-    assert sorted(told) == [("audit", 0, 0), ("billing", 1, 1), ("billing", 2, 0)]
+    reported = [(each.group, each.moved, each.least) for each in group_rebalances(history)]
+    assert sorted(reported) == [("audit", 0, 0), ("billing", 1, 1), ("billing", 2, 0)]
 
 
 def test_what_had_to_move_is_not_known_of_a_history_that_begins_with_the_change() -> None:

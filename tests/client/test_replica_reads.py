@@ -30,11 +30,11 @@ def cluster() -> Iterator[Cluster]:
 
 
 class _Slave:
-    """Answers pulls with a code, and takes note of what it hears."""
+    """Answers pulls with a code, and records what it receives."""
 
     def __init__(self) -> None:
         self.code = int(ResponseCode.PULL_NOT_FOUND)
-        self.heard: list[int] = []
+        self.received: list[int] = []
         self.address = ""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -42,7 +42,7 @@ class _Slave:
         splitter = FrameDecoder()
         while data := await reader.read(65_536):
             for request in splitter.feed(data):
-                self.heard.append(request.code)
+                self.received.append(request.code)
                 code = self.code if request.code == _PULL else 0
                 writer.write(encode_frame(response_to(request, code, PullMessageResponse(1, 7, 0, 7))))
         writer.close()
@@ -57,14 +57,14 @@ class _Stage:
         self.slaves = ReplicaReads(session, MemberProtocol(options, "i"), self._answered)
         self.slave = slave
 
-    def _answered(self, said: OutgoingCommand, answer: Command | None) -> None:
-        self.answers.append((said.command.opaque, answer))
+    def _answered(self, response: OutgoingCommand, answer: Command | None) -> None:
+        self.answers.append((response.command.opaque, answer))
 
     async def pull(self, opaque: int) -> bool:
         """Pull, and wait for the outcome; False: the master is to be asked."""
-        said = OutgoingCommand("broker-0", Command(_PULL, {"topic": "orders"}, opaque=opaque), 1)
+        response = OutgoingCommand("broker-0", Command(_PULL, {"topic": "orders"}, opaque=opaque), 1)
         before = len(self.answers)
-        if not self.slaves.try_pull(said):
+        if not self.slaves.try_pull(response):
             return False
         while len(self.answers) == before:
             await asyncio.sleep(0.002)
@@ -97,7 +97,7 @@ def test_a_slave_hears_of_us_before_the_first_pull_only(cluster: Cluster) -> Non
     async def work(stage: _Stage) -> None:
         assert await stage.pull(5)
         assert await stage.pull(6)
-        assert stage.slave.heard == [_BEAT, _PULL, _PULL]
+        assert stage.slave.received == [_BEAT, _PULL, _PULL]
         assert [(opaque, None if answer is None else answer.opaque) for opaque, answer in stage.answers] == [
             (5, 5),
             (6, 6),

@@ -54,7 +54,7 @@ def test_a_reply_comes_back_to_the_one_who_asked() -> None:
 
 
 def test_many_at_once_get_each_their_own() -> None:
-    async def story(cluster: Cluster) -> None:
+    async def scenario(cluster: Cluster) -> None:
         async with AsyncProducer(ClientConfig(cluster.namesrv, namespace="eu"), group="shop") as producer:
             asking = [
                 asyncio.ensure_future(producer.request(Message("orders", b"%d" % number), timeout_s=20))
@@ -67,11 +67,11 @@ def test_many_at_once_get_each_their_own() -> None:
             assert [reply.body for reply in replies] == [b"re: %d" % number for number in range(8)]
 
     with scene(topic="eu%orders") as cluster:
-        asyncio.run(story(cluster))
+        asyncio.run(scenario(cluster))
 
 
 def test_a_request_that_nobody_answers_ends_in_time_and_a_late_reply_is_passed_over() -> None:
-    async def story(cluster: Cluster) -> None:
+    async def scenario(cluster: Cluster) -> None:
         async with AsyncProducer(cluster.namesrv, group="shop") as producer:
             with pytest.raises(ReplyTimedOut, match="nobody replied to a request to 'orders' in 100 ms"):
                 await producer.request(PRICE, timeout_s=0.1)
@@ -79,11 +79,11 @@ def test_a_request_that_nobody_answers_ends_in_time_and_a_late_reply_is_passed_o
             assert (await producer.send(Message("orders", b"it goes on"))).queue.topic == "orders"
 
     with scene() as cluster:
-        asyncio.run(story(cluster))
+        asyncio.run(scenario(cluster))
 
 
 def test_closing_ends_the_wait_for_a_reply() -> None:
-    async def story(cluster: Cluster) -> None:
+    async def scenario(cluster: Cluster) -> None:
         producer = await AsyncProducer(cluster.namesrv, group="shop").open()
         asking = asyncio.ensure_future(producer.request(PRICE, timeout_s=60))
         await asyncio.to_thread(until, lambda: len(requests(cluster)) == 1)
@@ -92,4 +92,4 @@ def test_closing_ends_the_wait_for_a_reply() -> None:
             await asking
 
     with scene() as cluster:
-        asyncio.run(story(cluster))
+        asyncio.run(scenario(cluster))

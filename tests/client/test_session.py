@@ -62,16 +62,21 @@ def _silent_server() -> socket.socket:
 
 
 def test_a_question_is_answered_by_the_broker_it_is_for() -> None:
-    async def ask(session: Session) -> set[bytes]:
+    async def send_request(session: Session) -> set[bytes]:
         await session.routes.find("TBW102")
         answers = [await session.request_ok(name, _CONFIG) for name in session.broker_connections()]
-        return {line for answer in answers for line in answer.body.split(b"\n") if line.startswith(b"brokerName=")}
+        return {
+            accepted
+            for answer in answers
+            for accepted in answer.body.split(b"\n")
+            if accepted.startswith(b"brokerName=")
+        }
 
     with Cluster(brokers=2) as cluster:
-        assert _with(cluster.namesrv, ask) == {b"brokerName=broker-0", b"brokerName=broker-1"}
+        assert _with(cluster.namesrv, send_request) == {b"brokerName=broker-0", b"brokerName=broker-1"}
 
 
-def test_a_name_server_that_is_not_there_is_told_with_its_address() -> None:
+def test_a_name_server_that_is_not_there_is_reported_with_its_address() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
@@ -113,11 +118,11 @@ def test_look_ups_of_one_topic_are_one_question(monkeypatch: pytest.MonkeyPatch)
     asked: list[int] = []
 
     async def find(session: Session) -> None:
-        names, ask = session.name_server_connection, session.name_server_connection.request
+        names, send_request = session.name_server_connection, session.name_server_connection.request
 
         def count(command: Command, timeout_ms: int) -> "asyncio.Future[Command]":
             asked.append(command.code)
-            return ask(command, timeout_ms)
+            return send_request(command, timeout_ms)
 
         monkeypatch.setattr(names, "request", count)
         await asyncio.gather(*(session.routes.find("TBW102") for _ in range(50)))
@@ -127,7 +132,7 @@ def test_look_ups_of_one_topic_are_one_question(monkeypatch: pytest.MonkeyPatch)
     assert asked == [RequestCode.GET_ROUTEINFO_BY_TOPIC]
 
 
-def test_a_topic_that_is_not_there_is_told_with_what_may_be_meant() -> None:
+def test_a_topic_that_is_not_there_is_reported_with_what_may_be_meant() -> None:
     async def find(session: Session) -> None:
         await session.routes.publish_list("TBW10")
 
@@ -156,15 +161,15 @@ def test_a_topic_to_be_is_sent_to_through_the_default_topic() -> None:
 
 
 def test_a_broker_that_no_route_told_of_is_not_guessed() -> None:
-    async def ask(session: Session) -> None:
+    async def send_request(session: Session) -> None:
         await session.request("broker-9", _CONFIG)
 
     with Cluster() as cluster, pytest.raises(BrokerNotInRoute, match="broker-9"):
-        _with(cluster.namesrv, ask)
+        _with(cluster.namesrv, send_request)
 
 
 def test_a_connection_comes_back_after_its_broker() -> None:
-    async def ask(session: Session) -> None:
+    async def send_request(session: Session) -> None:
         await session.routes.find("TBW102")
         broker = session.broker_connection("broker-0")
         await session.request_ok(broker, _CONFIG)
@@ -177,39 +182,39 @@ def test_a_connection_comes_back_after_its_broker() -> None:
         await session.request_ok(broker, _CONFIG)
 
     with Cluster() as cluster:
-        _with(cluster.namesrv, ask)
+        _with(cluster.namesrv, send_request)
 
 
 def test_what_is_unanswered_when_a_connection_ends_fails_then() -> None:
-    async def ask(session: Session) -> None:
+    async def send_request(session: Session) -> None:
         connection = session.connection_at(f"127.0.0.1:{server.getsockname()[1]}")
         answer = connection.request(_CONFIG, 30_000)
-        line, _ = await asyncio.to_thread(server.accept)
-        await asyncio.to_thread(line.recv, 1)
-        line.close()
+        accepted, _ = await asyncio.to_thread(server.accept)
+        await asyncio.to_thread(accepted.recv, 1)
+        accepted.close()
         with pytest.raises(ConnectionClosed):
             await answer
 
     with Cluster() as cluster, _silent_server() as server:
-        _with(cluster.namesrv, ask)
+        _with(cluster.namesrv, send_request)
 
 
 def test_a_question_has_its_time_and_no_more() -> None:
-    async def ask(session: Session) -> None:
+    async def send_request(session: Session) -> None:
         with pytest.raises(TimedOut, match="did not answer request 26 in 50 ms"):
             await session.connection_at(f"127.0.0.1:{server.getsockname()[1]}").request(_CONFIG, 50)
 
     with Cluster() as cluster, _silent_server() as server:
-        _with(cluster.namesrv, ask)
+        _with(cluster.namesrv, send_request)
 
 
 def test_a_question_to_nobody_fails_at_once() -> None:
-    async def ask(session: Session) -> None:
+    async def send_request(session: Session) -> None:
         with pytest.raises(CannotConnect, match="cannot be reached"):
             await session.connection_at("127.0.0.1:1").request(_CONFIG, 30_000)
 
     with Cluster() as cluster:
-        _with(cluster.namesrv, ask)
+        _with(cluster.namesrv, send_request)
 
 
 def test_closing_fails_what_is_under_way_and_leaves_nothing() -> None:
@@ -238,15 +243,15 @@ def test_requests_of_a_broker_go_to_whoever_serves_their_code() -> None:
         served.append((broker, request.code))
         return response_to(request, remark="fine")
 
-    async def ask(session: Session) -> None:
+    async def send_request(session: Session) -> None:
         session.producer_groups.add("shop")
         session.request_handlers[RequestCode.CHECK_TRANSACTION_STATE] = serve
-        lines: asyncio.Queue[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = asyncio.Queue()
-        server = await asyncio.start_server(lambda *line: lines.put_nowait(line), "127.0.0.1", 0)
+        connections: asyncio.Queue[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = asyncio.Queue()
+        server = await asyncio.start_server(lambda *accepted: connections.put_nowait(accepted), "127.0.0.1", 0)
         address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
         place = BrokerAddresses("broker-x", "there", {0: address})
         session.update_brokers(TopicRoute("orders", (place,), (QueueCounts("broker-x", 1, 1),)))
-        reader, writer = await lines.get()
+        reader, writer = await connections.get()
         splitter = FrameDecoder()
         (beat,) = splitter.feed(await reader.read(1 << 16))
         for code in (RequestCode.CHECK_TRANSACTION_STATE, 4711):
@@ -260,5 +265,5 @@ def test_requests_of_a_broker_go_to_whoever_serves_their_code() -> None:
         assert [(each.opaque, each.code) for each in answers] == [(39, 0), (4711, 3)]
 
     with Cluster() as cluster:
-        _with(cluster.namesrv, ask)
+        _with(cluster.namesrv, send_request)
     assert served == [("broker-x", 39)]

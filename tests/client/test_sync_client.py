@@ -48,7 +48,7 @@ class _Slow(ProcessGuard):
         return len(self.happened)
 
 
-class _Face(SyncClient[_Slow]):
+class _SyncSlow(SyncClient[_Slow]):
     """Its blocking blocking client."""
 
     double = blocking(_Slow.double)
@@ -62,33 +62,33 @@ def _threads() -> set[str]:
 
 def test_a_sync_client_opens_itself_works_on_the_loop_and_ends_its_thread() -> None:
     client = _Slow()
-    face = _Face(client)
-    assert face.double(21, times=2) == 84
-    assert face.count() == 2
-    face.close()
-    face.close()
+    sync_client = _SyncSlow(client)
+    assert sync_client.double(21, times=2) == 84
+    assert sync_client.count() == 2
+    sync_client.close()
+    sync_client.close()
     assert client.happened == ["open", "steelyard", "close"]
     assert "steelyard" not in _threads()
 
 
 def test_all_sync_clients_of_a_process_share_one_thread() -> None:
-    with _Face(_Slow()) as one, _Face(_Slow()) as other:
+    with _SyncSlow(_Slow()) as one, _SyncSlow(_Slow()) as other:
         assert one.double(1) == other.double(1) == 2
         assert [thread.name for thread in threading.enumerate()].count("steelyard") == 1
     assert "steelyard" not in _threads()
 
 
-def test_a_sync_client_that_does_not_open_leaves_nothing_and_says_why() -> None:
+def test_a_sync_client_that_does_not_open_leaves_nothing_and_gives_the_reason() -> None:
     with pytest.raises(ConfigurationError, match="it does not open"):
-        _Face(_Slow(fails=True)).open()
+        _SyncSlow(_Slow(fails=True)).open()
     assert "steelyard" not in _threads()
 
 
-def test_a_closed_sync_client_says_so() -> None:
-    face = _Face(_Slow())
-    face.close()
-    with pytest.raises(ConfigurationError, match="the _Face is closed; make another one"):
-        face.double(1)
+def test_a_closed_sync_client_reports_it() -> None:
+    sync_client = _SyncSlow(_Slow())
+    sync_client.close()
+    with pytest.raises(ConfigurationError, match="the _SyncSlow is closed; make another one"):
+        sync_client.double(1)
 
 
 def test_a_blocking_client_on_its_own_loop_is_refused_and_does_not_hang() -> None:
@@ -102,41 +102,41 @@ def test_a_blocking_client_on_its_own_loop_is_refused_and_does_not_hang() -> Non
 
 def test_what_interrupts_a_wait_cancels_the_work() -> None:
     client = _Slow()
-    with _Face(client) as face:
-        loop_thread = face._ensure_open()
+    with _SyncSlow(client) as sync_client:
+        loop_thread = sync_client._ensure_open()
         waiting = asyncio.run_coroutine_threadsafe(client.wait_for_ever(), loop_thread.loop)
         assert loop_thread.call(waiting.done) is False
         waiting.cancel()
-        assert face.double(1) == 2
+        assert sync_client.double(1) == 2
     assert "cancelled" in client.happened
 
 
 def test_a_client_cannot_be_sent_to_another_process() -> None:
     with pytest.raises(ConfigurationError, match="cannot be sent to another process; make one in each process"):
-        pickle.dumps(_Face(_Slow()))
+        pickle.dumps(_SyncSlow(_Slow()))
 
 
 @pytest.mark.process
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_forked_child_is_refused_the_parents_client_and_can_have_its_own() -> None:
-    def child(said: "multiprocessing.connection.Connection", parents: _Face) -> None:
+    def child(results: "multiprocessing.connection.Connection", parents: _SyncSlow) -> None:
         try:
             parents.double(1)
         except ConfigurationError as error:
-            said.send(str(error))
+            results.send(str(error))
         parents.close()
-        with _Face(_Slow()) as own:
-            said.send(own.double(4))
+        with _SyncSlow(_Slow()) as own:
+            results.send(own.double(4))
 
     context = multiprocessing.get_context("fork")
-    hears, says = context.Pipe(duplex=False)
+    receives, says = context.Pipe(duplex=False)
     client = _Slow()
-    with _Face(client) as face:
-        process = context.Process(target=child, args=(says, face))
+    with _SyncSlow(client) as sync_client:
+        process = context.Process(target=child, args=(says, sync_client))
         process.start()
-        assert f"was made in process {os.getpid()} and is used in process {process.pid}" in hears.recv()
-        assert hears.recv() == 8
+        assert f"was made in process {os.getpid()} and is used in process {process.pid}" in receives.recv()
+        assert receives.recv() == 8
         process.join(10)
         assert process.exitcode == 0
-        assert face.double(1) == 2
+        assert sync_client.double(1) == 2
     assert client.happened.count("close") == 1

@@ -72,8 +72,8 @@ def test_the_queues_that_were_assigned_share_the_limit_of_their_topic(cluster: C
     queues = make_topic(cluster, "named", 2)
     (other,) = make_topic(cluster, "named-too", 1)
     fill(cluster, [*queues, other], 60)
-    with PullConsumer(cluster.namesrv, "named", start_from="first", topic_messages=16, pull_batch=8) as puller:
-        puller.assign([*queues, other])
-        puller.position(other)
-        until(lambda: re.findall(r"(\d+) wait", str(puller.explain())) == ["8", "8", "16"])
-        assert len(drain(puller, 180)) == 180
+    with PullConsumer(cluster.namesrv, "named", start_from="first", topic_messages=16, pull_batch=8) as polling:
+        polling.assign([*queues, other])
+        polling.position(other)
+        until(lambda: re.findall(r"(\d+) wait", str(polling.explain())) == ["8", "8", "16"])
+        assert len(drain(polling, 180)) == 180

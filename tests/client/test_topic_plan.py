@@ -49,7 +49,7 @@ def test_what_is_not_said_stays(before: BrokerTopicConfig) -> None:
 
 
 @given(WISHES, SETUPS)
-def test_a_change_is_told_in_words_exactly_if_there_is_one(wish: TopicSpec, before: BrokerTopicConfig) -> None:
+def test_a_change_is_reported_in_words_exactly_if_there_is_one(wish: TopicSpec, before: BrokerTopicConfig) -> None:
     change = TopicChange("orders", "broker-a", before, wish.apply_to(before))
     rights = sum(Permission) - 9
     # Bits that are not for clients are no words of theirs.

@@ -92,7 +92,7 @@ def test_a_typed_program_sends_and_receives() -> None:
                 await message.reply(b"9.90")
 
             @consumer.on_rebalance
-            def moved(news: Rebalanced) -> None:
+            def rebalanced(news: Rebalanced) -> None:
                 assert news.id == consumer.id
 
             @consumer.on_warning
@@ -106,30 +106,32 @@ def test_a_typed_program_sends_and_receives() -> None:
                 assert seen.wait(20)
                 assert_type(consumer.assignment, tuple[Queue, ...])
                 assert "billing" in str(consumer.explain())
-        with PullConsumer(cluster.namesrv, group="report", start_from="first") as puller:
-            puller.subscribe("orders")
-            assert_type(puller.poll(timeout_s=20, most=1), list[ReceivedMessage])
-            puller.commit()
+        with PullConsumer(cluster.namesrv, group="report", start_from="first") as polling:
+            polling.subscribe("orders")
+            assert_type(polling.poll(timeout_s=20, most=1), list[ReceivedMessage])
+            polling.commit()
 
 
 def test_a_typed_program_does_the_same_in_asyncio() -> None:
-    async def story(namesrv: str) -> None:
+    async def scenario(namesrv: str) -> None:
         async with aio.Producer(namesrv, linger_ms=1) as producer:
             assert_type(await producer.send(Message("orders", b"1")), SendResult)
             assert_type(await producer.send_many([Message("orders", b"2")]), list[SendResult])
             async with producer.transaction(Message("orders", b"3")) as transaction:
                 assert_type(transaction.sent, SendResult)
-        async with aio.PullConsumer(namesrv, "report", start_from="first") as puller:
-            puller.subscribe("orders")
-            assert_type(await puller.poll(timeout_s=20), list[ReceivedMessage])
+        async with aio.PullConsumer(namesrv, "report", start_from="first") as polling:
+            polling.subscribe("orders")
+            assert_type(await polling.poll(timeout_s=20), list[ReceivedMessage])
 
     with Cluster() as cluster:
-        asyncio.run(story(cluster.namesrv))
+        asyncio.run(scenario(cluster.namesrv))
 
 
-@pytest.mark.parametrize(("face", "behind"), FACES)
-def test_a_blocking_method_shows_the_parameters_and_words_of_the_one_it_waits_for(face: type, behind: type) -> None:
-    for name, method in inspect.getmembers(face, inspect.isfunction):
+@pytest.mark.parametrize(("sync_class", "behind"), FACES)
+def test_a_blocking_method_shows_the_parameters_and_words_of_the_one_it_waits_for(
+    sync_class: type, behind: type
+) -> None:
+    for name, method in inspect.getmembers(sync_class, inspect.isfunction):
         if name.startswith("_") or not hasattr(behind, name) or name in ("open", "close", "start"):
             continue
         assert inspect.getdoc(method), name

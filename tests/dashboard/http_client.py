@@ -36,12 +36,12 @@ def http_request(
     dashboard: Dashboard, path: str, method: str = "GET", body: object = None, headers: dict[str, str] | None = None
 ) -> HttpResponse:
     """Ask anything, with exactly these headers."""
-    line = _connect(dashboard)
+    connection = _connect(dashboard)
     try:
-        line.request(method, path, None if body is None else json.dumps(body), headers or {})
-        return HttpResponse(line.getresponse())
+        connection.request(method, path, None if body is None else json.dumps(body), headers or {})
+        return HttpResponse(connection.getresponse())
     finally:
-        line.close()
+        connection.close()
 
 
 def _known(dashboard: Dashboard) -> dict[str, str]:
@@ -67,15 +67,15 @@ def post(dashboard: Dashboard, path: str, value: object, *, status: int = 200) -
 @contextmanager
 def stream(dashboard: Dashboard, path: str) -> Iterator[Iterator[Any]]:
     """Follow a stream: what is yielded goes through its values, failures as ``{"failure": …}``."""
-    line = _connect(dashboard)
-    line.request("GET", path, None, _known(dashboard))
-    response = line.getresponse()
+    connection = _connect(dashboard)
+    connection.request("GET", path, None, _known(dashboard))
+    response = connection.getresponse()
     assert response.status == 200, response.read()
     try:
         yield _events(response)
     finally:
         response.close()
-        line.close()
+        connection.close()
 
 
 def _events(response: HTTPResponse) -> Iterator[Any]:

@@ -45,7 +45,7 @@ def test_a_question_without_a_token_is_refused(dashboard: Dashboard) -> None:
     assert http_request(dashboard, "/api/about", headers={"Cookie": "steelyard-dashboard-1=nonsense; x"}).status == 401
 
 
-def test_a_page_without_a_token_asks_for_it_and_shows_nothing_else(dashboard: Dashboard) -> None:
+def test_a_dashboard_without_a_token_asks_for_it_and_shows_nothing_else(dashboard: Dashboard) -> None:
     answer = http_request(dashboard, "/groups/billing")
     assert (answer.status, answer.headers["content-type"]) == (401, "text/html; charset=utf-8")
     assert b'name="token"' in answer.body
@@ -55,10 +55,10 @@ def test_a_page_without_a_token_asks_for_it_and_shows_nothing_else(dashboard: Da
 def test_the_token_becomes_a_cookie_that_stays_here(dashboard: Dashboard) -> None:
     answer = http_request(dashboard, f"/groups/a%20b?at=5&token={_TOKEN}")
     assert (answer.status, answer.headers["location"]) == (303, "/groups/a%20b?at=5")
-    told = answer.headers["set-cookie"].lower()
-    assert "httponly" in told
-    assert "samesite=strict" in told
-    assert _TOKEN not in told
+    reported = answer.headers["set-cookie"].lower()
+    assert "httponly" in reported
+    assert "samesite=strict" in reported
+    assert _TOKEN not in reported
     cookie = answer.headers["set-cookie"].partition(";")[0]
     assert http_request(dashboard, "/api/about", headers={"Cookie": f"other=1; {cookie}"}).status == 200
 
@@ -94,7 +94,9 @@ def test_a_wrong_token_gets_no_cookie(dashboard: Dashboard) -> None:
     ],
 )
 @pytest.mark.parametrize("path", ["/", "/api/about", "/metrics", "/static/css/app.css"])
-def test_a_name_that_the_page_does_not_know_is_refused_whoever_asks(dashboard: Dashboard, host: str, path: str) -> None:
+def test_a_host_name_that_the_dashboard_does_not_know_is_refused_with_any_token(
+    dashboard: Dashboard, host: str, path: str
+) -> None:
     answer = http_request(dashboard, path, headers={"Host": host, "Authorization": f"Bearer {_TOKEN}"})
     assert answer.status == 421
 
@@ -135,22 +137,22 @@ def test_other_methods_change_nothing(dashboard: Dashboard, method: str) -> None
 
 @pytest.mark.parametrize("path", ["/", "/api/about", "/api/nothing", "/static/js/main.js", "/static/no", "/metrics"])
 def test_every_answer_forbids_what_is_not_ours(dashboard: Dashboard, path: str) -> None:
-    told = http_request(dashboard, path, headers={"Authorization": f"Bearer {_TOKEN}"}).headers
-    rules = dict(rule.strip().split(" ", 1) for rule in told["content-security-policy"].split(";"))
+    reported = http_request(dashboard, path, headers={"Authorization": f"Bearer {_TOKEN}"}).headers
+    rules = dict(rule.strip().split(" ", 1) for rule in reported["content-security-policy"].split(";"))
     assert rules["default-src"] == "'none'"
     assert rules["script-src"] == rules["style-src"] == rules["connect-src"] == "'self'"
     assert rules["frame-ancestors"] == rules["base-uri"] == "'none'"
-    assert "unsafe" not in told["content-security-policy"]
-    assert (told["x-content-type-options"], told["referrer-policy"]) == ("nosniff", "no-referrer")
-    assert "server" not in told
+    assert "unsafe" not in reported["content-security-policy"]
+    assert (reported["x-content-type-options"], reported["referrer-policy"]) == ("nosniff", "no-referrer")
+    assert "server" not in reported
 
 
-def test_a_path_cannot_leave_the_files_of_the_page(dashboard: Dashboard) -> None:
+def test_a_path_cannot_leave_the_files_of_the_dashboard(dashboard: Dashboard) -> None:
     for path in ("/static/../server.py", "/static/..%2fserver.py", "/static//etc/passwd", "/static/vendor/LICENSE.htm"):
         assert http_request(dashboard, path).status == 404
 
 
-def test_a_read_only_page_changes_nothing_and_says_so(tmp_path: Path) -> None:
+def test_a_read_only_dashboard_changes_nothing_and_reports_it(tmp_path: Path) -> None:
     options = DashboardOptions(port=0, token=_TOKEN, read_only=True, audit_file=tmp_path / "audit.jsonl")
     with Dashboard(_NOWHERE, options) as dashboard:
         headers = {"Authorization": f"Bearer {_TOKEN}", "X-Steelyard": "1"}
@@ -160,7 +162,7 @@ def test_a_read_only_page_changes_nothing_and_says_so(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "audit.jsonl").read_text())["outcome"] == "rejected: read-only"
 
 
-def test_a_change_that_fails_leaves_its_line_too(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_change_that_fails_is_in_the_audit_log_too(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     audit = tmp_path / "audit.jsonl"
     options = DashboardOptions(port=0, token=_TOKEN, audit_file=audit)
     with (

@@ -24,21 +24,21 @@ def kept(tmp_path: Path) -> Iterator[tuple[Cluster, Dashboard]]:
         yield cluster, dashboard
 
 
-def test_all_brokers_are_told_with_their_health(dashboard: Dashboard, cluster: Cluster) -> None:
+def test_all_brokers_are_reported_with_their_health(dashboard: Dashboard, cluster: Cluster) -> None:
     with stream(dashboard, "/api/brokers/live") as values:
-        told = next(values)
-    assert [(row["broker"], row["addresses"]["0"], row["problem"]) for row in told["brokers"]] == [
+        reported = next(values)
+    assert [(row["broker"], row["addresses"]["0"], row["problem"]) for row in reported["brokers"]] == [
         ("broker-0", cluster.brokers["broker-0"], None),
         ("broker-1", cluster.brokers["broker-1"], None),
     ]
-    health = told["brokers"][0]["health"]
+    health = reported["brokers"][0]["health"]
     assert (health["flush"], health["recovery"]["found"], health["damages"]) == ("async", "nothing", 0)
     assert health["disk_bytes"] is None, "in memory there is no end"
-    assert [each["problem"] for each in told["name_servers"]] == [None]
-    assert complaint_about(told["command"]) is None
+    assert [each["problem"] for each in reported["name_servers"]] == [None]
+    assert complaint_about(reported["command"]) is None
 
 
-def test_what_a_start_after_a_crash_found_is_told(kept: tuple[Cluster, Dashboard]) -> None:
+def test_what_a_start_after_a_crash_found_is_reported(kept: tuple[Cluster, Dashboard]) -> None:
     cluster, dashboard = kept
     with Producer(cluster.namesrv) as producer:
         for _ in range(5):
@@ -46,22 +46,22 @@ def test_what_a_start_after_a_crash_found_is_told(kept: tuple[Cluster, Dashboard
     cluster.kill_broker("broker-0")
     cluster.start_broker("broker-0")
     with stream(dashboard, "/api/brokers/broker-0/live") as values:
-        told = next(values)
-    start, health = told["health"]["recovery"], told["health"]
+        reported = next(values)
+    start, health = reported["health"]["recovery"], reported["health"]
     assert (start["found"], start["cut_bytes"], health["lost"]) == ("unclosed", 0, [])
     assert start["records"] >= 5
     assert start["read_bytes"] > 0
     assert start["took_ms"] >= 0
     assert health["disk_bytes"] > health["free_bytes"] > 0
-    assert (health["log_files"], told["log_start"]) == (1, 0)
-    assert complaint_about(told["command"]) is None
+    assert (health["log_files"], reported["log_start"]) == (1, 0)
+    assert complaint_about(reported["command"]) is None
 
 
-def test_settings_are_told_without_what_is_secret(dashboard: Dashboard) -> None:
-    told = get(dashboard, "/api/brokers/broker-0/settings")
-    assert told["settings"]["brokerName"] == "broker-0"
-    assert (told["flush"], told["flush_interval_ms"]) == ("async", 500)
-    assert complaint_about(told["command"]) is None
+def test_settings_are_reported_without_what_is_secret(dashboard: Dashboard) -> None:
+    reported = get(dashboard, "/api/brokers/broker-0/settings")
+    assert reported["settings"]["brokerName"] == "broker-0"
+    assert (reported["flush"], reported["flush_interval_ms"]) == ("async", 500)
+    assert complaint_about(reported["command"]) is None
 
 
 def test_of_foreign_brokers_what_is_not_told_is_null() -> None:
@@ -81,13 +81,13 @@ def test_of_foreign_brokers_what_is_not_told_is_null() -> None:
             "refusal": None,
         }
         assert "cannot be reached" in second["problem"]
-        told = get(dashboard, "/api/brokers/broker-a/settings")
-        assert told["flush"] == "sync"
-        assert told["settings"]["innerClientAuthenticationCredentials"] == "(hidden)"
+        reported = get(dashboard, "/api/brokers/broker-a/settings")
+        assert reported["flush"] == "sync"
+        assert reported["settings"]["innerClientAuthenticationCredentials"] == "(hidden)"
 
 
 def test_a_broker_that_is_not_there_is_a_sentence(dashboard: Dashboard) -> None:
-    told = get(dashboard, "/api/brokers/broker-9/settings", status=404)
-    assert "known are: broker-0, broker-1" in told["error"]
+    reported = get(dashboard, "/api/brokers/broker-9/settings", status=404)
+    assert "known are: broker-0, broker-1" in reported["error"]
     with stream(dashboard, "/api/brokers/broker-9/live") as values:
         assert "knows no broker 'broker-9'" in next(values)["failure"]["error"]

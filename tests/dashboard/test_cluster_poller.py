@@ -52,7 +52,7 @@ def _view(at_ms: int, committed: int, end: int, *, members: int = 1, owned: bool
     )
 
 
-def _noted(*views: GroupDescription) -> PolledCluster:
+def _recorded(*views: GroupDescription) -> PolledCluster:
     book = PolledCluster()
     book.record_brokers([_flow(0)], 0)
     book.record_topics([])
@@ -139,8 +139,8 @@ def test_after_a_rest_the_line_of_the_last_minutes_has_a_gap() -> None:
     assert book.snapshot.points[1].in_rate is None
 
 
-def test_the_lag_of_all_is_told_only_when_all_were_seen() -> None:
-    book = _noted()
+def test_the_lag_of_all_is_reported_only_when_all_were_seen() -> None:
+    book = _recorded()
     book.record_brokers([_flow(0)], 2_000)
     assert book.snapshot.points[-1].lag is None
     book.record_group(_view(3_000, 5, 9))
@@ -148,8 +148,8 @@ def test_the_lag_of_all_is_told_only_when_all_were_seen() -> None:
     assert book.snapshot.points[-1].lag == 4
 
 
-def test_how_fast_a_group_is_takes_two_looks() -> None:
-    book = _noted(_view(1_000, 10, 100))
+def test_how_fast_a_group_is_takes_two_polls() -> None:
+    book = _recorded(_view(1_000, 10, 100))
     assert book.snapshot.groups["billing"].out_rate is None
     book.record_group(_view(3_000, 50, 100))
     assert book.snapshot.groups["billing"].out_rate == 20.0
@@ -159,7 +159,7 @@ def test_how_fast_a_group_is_takes_two_looks() -> None:
 def test_a_hand_over_is_no_trouble_unless_it_lasts() -> None:
     nobodys = Finding("unowned queues", "no member of group billing reads orders@broker-a:0")
     first, second = (_with(_view(at_ms, 1, 1), nobodys) for at_ms in (1_000, 3_000))
-    book = _noted(first)
+    book = _recorded(first)
     assert not book.snapshot.warnings
     book.record_group(second)
     assert [each.sentence for each in book.snapshot.warnings] == [nobodys.message]
@@ -169,27 +169,27 @@ def _with(view: GroupDescription, *found: Finding) -> GroupDescription:
     return replace(view, findings=found)
 
 
-def test_what_two_brokers_say_of_one_id_is_told_once() -> None:
+def test_what_two_brokers_say_of_one_id_is_reported_once() -> None:
     said = [
         f"group billing has the client id c on several connections, 10.0.0.1:{port} and 10.0.0.2:{port}: …"
         for port in (1, 2)
     ]
-    book = _noted(_with(_view(0, 1, 1), *(Finding(each, each) for each in said)))
+    book = _recorded(_with(_view(0, 1, 1), *(Finding(each, each) for each in said)))
     assert [each.sentence for each in book.snapshot.warnings] == said[:1]
     assert book.snapshot.warnings[0].is_severe
 
 
-def test_messages_that_wait_while_nobody_is_there_are_a_hazard() -> None:
-    book = _noted(_view(0, 1, 3, members=0))
-    (hazard,) = book.snapshot.warnings
-    assert (hazard.subject, hazard.name) == ("group", "billing")
-    assert hazard.sentence == "group billing has no member online and a lag of 2 messages"
-    assert not hazard.is_severe
+def test_messages_that_wait_while_nobody_is_there_are_a_warning() -> None:
+    book = _recorded(_view(0, 1, 3, members=0))
+    (warning,) = book.snapshot.warnings
+    assert (warning.subject, warning.name) == ("group", "billing")
+    assert warning.sentence == "group billing has no member online and a lag of 2 messages"
+    assert not warning.is_severe
 
 
 def test_members_are_asked_only_where_no_broker_knows_who_has_what() -> None:
-    assert _noted(_view(0, 1, 1)).next_group_to_ask(60_000) is None
-    book = _noted(_view(0, 1, 1, owned=False))
+    assert _recorded(_view(0, 1, 1)).next_group_to_ask(60_000) is None
+    book = _recorded(_view(0, 1, 1, owned=False))
     assert book.next_group_to_ask(60_000) == "billing"
     # They are left in peace for a while, whether they answer or not.
     assert book.next_group_to_ask(61_000) is None
@@ -198,7 +198,7 @@ def test_members_are_asked_only_where_no_broker_knows_who_has_what() -> None:
     assert [each.sentence for each in book.snapshot.warnings] == ["orders is read by two"]
 
 
-def test_a_disk_that_is_nearly_full_and_a_broker_that_is_silent_are_hazards() -> None:
+def test_a_disk_that_is_nearly_full_and_a_broker_that_is_silent_are_warnings() -> None:
     book = PolledCluster()
     silent = BrokerThroughput(cluster="c", broker="broker-c", id=0, address="10.0.0.3:1", problem="it hangs up")
     book.record_brokers([_flow(0, disk=0.8), _flow(0, broker="broker-b", disk=0.95), silent], 0)
@@ -221,7 +221,7 @@ def _dead(end: int, stored_ms: int) -> TopicDescription:
 
 
 def test_dead_letters_that_grow_are_wrong_and_those_of_today_are_worth_a_look() -> None:
-    book = _noted(_view(0, 1, 1))
+    book = _recorded(_view(0, 1, 1))
     topic = TopicSummary("%DLQ%billing", TopicKind.DEAD, 1, ("broker-a",), _BOTH)
     assert book.record_topics([topic]) == ["%DLQ%billing"]
     book.record_brokers([_flow(0)], 60_000)
@@ -237,7 +237,7 @@ def test_dead_letters_that_grow_are_wrong_and_those_of_today_are_worth_a_look() 
 
 
 def test_a_topic_knows_who_reads_it_and_whether_it_is_busy() -> None:
-    book = _noted(_view(0, 1, 1))
+    book = _recorded(_view(0, 1, 1))
     book.record_topics([TopicSummary("orders", TopicKind.USERS, 1, ("broker-a",), _BOTH)])
     ends = [
         TopicDescription("orders", (QueueOffsets(Queue("orders", "broker-a", 0), 0, end, _at(900_000)),), ())
@@ -251,8 +251,8 @@ def test_a_topic_knows_who_reads_it_and_whether_it_is_busy() -> None:
     assert row.messages == 30
 
 
-def test_a_topic_that_no_broker_has_is_a_hazard() -> None:
-    book = _noted()
+def test_a_topic_that_no_broker_has_is_a_warning() -> None:
+    book = _recorded()
     assert book.record_topics([TopicSummary("orders", TopicKind.USERS, 0, (), Permission(0))]) == []
     assert [each.subject for each in book.snapshot.warnings] == ["topic"]
 
@@ -282,7 +282,7 @@ def test_a_broker_that_signed_off_is_missed_until_it_is_back_or_an_hour_is_over(
     def missed(book: PolledCluster) -> list[str]:
         return [each.sentence for each in book.snapshot.warnings if each.kind == "gone"]
 
-    book = _noted()
+    book = _recorded()
     book.record_brokers([_flow(0), _flow(0, broker="broker-b")], 1_000)
     book.record_brokers([_flow(0)], 61_000)
     assert missed(book) == [

@@ -30,16 +30,16 @@ def dashboard(tmp_path: Path) -> Iterator[Dashboard]:
         yield running
 
 
-def _line(dashboard: Dashboard, sent: bytes = b"") -> socket.socket:
+def _connection(dashboard: Dashboard, sent: bytes = b"") -> socket.socket:
     where = urlsplit(dashboard.address)
-    line = socket.create_connection((where.hostname, where.port or 0), timeout=20)
-    line.sendall(sent)
-    return line
+    connection = socket.create_connection((where.hostname, where.port or 0), timeout=20)
+    connection.sendall(sent)
+    return connection
 
 
-def _is_closed(line: socket.socket) -> bool:
+def _is_closed(connection: socket.socket) -> bool:
     try:
-        return line.recv(1) == b""
+        return connection.recv(1) == b""
     except ConnectionResetError:
         return True
 
@@ -53,12 +53,12 @@ def _is_closed(line: socket.socket) -> bool:
         _POST + b"Content-Length: 9\r\n\r\n{",
     ],
 )
-def test_a_line_on_which_nobody_asks_to_the_end_is_closed(
+def test_a_connection_with_an_unfinished_request_is_closed(
     dashboard: Dashboard, sent: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("steelyard.dashboard.connection_limits._IDLE_TIMEOUT_S", 0.05)
-    with _line(dashboard, sent) as line:
-        while not _is_closed(line):
+    with _connection(dashboard, sent) as connection:
+        while not _is_closed(connection):
             pass
 
 
@@ -66,45 +66,45 @@ def test_a_stream_lasts_however_long_it_asks_nothing(dashboard: Dashboard, monke
     monkeypatch.setattr("steelyard.dashboard.connection_limits._IDLE_TIMEOUT_S", 0.01)
     monkeypatch.setattr("steelyard.dashboard.api_routing._KEEPALIVE_S", 0.05)
     asked = f"GET /api/brokers/live HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {_TOKEN}\r\n\r\n"
-    with _line(dashboard, asked.encode()) as line:
+    with _connection(dashboard, asked.encode()) as connection:
         taken = b""
         while taken.count(b": still here") < 5:
-            taken += line.recv(4096)
+            taken += connection.recv(4096)
 
 
-def test_lines_beyond_a_number_are_closed_at_once(dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connections_beyond_a_number_are_closed_at_once(dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("steelyard.dashboard.connection_limits._MAX_CONNECTIONS", 3)
-    lines = [_line(dashboard) for _ in range(3)]
-    with _line(dashboard) as further:
+    lines = [_connection(dashboard) for _ in range(3)]
+    with _connection(dashboard) as further:
         assert _is_closed(further)
-    for line in lines:
-        line.close()
+    for connection in lines:
+        connection.close()
 
 
-def test_lines_that_ask_nothing_lock_nobody_out(dashboard: Dashboard) -> None:
+def test_idle_connections_lock_nobody_out(dashboard: Dashboard) -> None:
     half = b"GET / HTTP/1.1\r\nHost: localho"
-    lines = [_line(dashboard, half) for _ in range(450)]
+    lines = [_connection(dashboard, half) for _ in range(450)]
     for _ in range(3):
         assert http_request(dashboard, "/api/about", headers={"Authorization": f"Bearer {_TOKEN}"}).status == 200
     assert _is_closed(lines[0]), "the one that has asked nothing for longest has to go"
     lines[-1].sendall(b"st\r\n\r\n")
     assert lines[-1].recv(12) == b"HTTP/1.1 401", "the last ones may ask on"
-    for line in lines:
-        line.close()
+    for connection in lines:
+        connection.close()
 
 
-def test_a_stream_outlives_lines_that_ask_nothing(dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_outlives_idle_connections(dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("steelyard.dashboard.api_routing._KEEPALIVE_S", 0.05)
     asked = f"GET /api/brokers/live HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {_TOKEN}\r\n\r\n"
-    with _line(dashboard, asked.encode()) as stream:
+    with _connection(dashboard, asked.encode()) as stream:
         taken = stream.recv(4096)
-        lines = [_line(dashboard, b"GET") for _ in range(200)]
+        lines = [_connection(dashboard, b"GET") for _ in range(200)]
         assert _is_closed(lines[0])
         taken = b""
         while taken.count(b": still here") < 3:
             taken += stream.recv(4096)
-        for line in lines:
-            line.close()
+        for connection in lines:
+            connection.close()
 
 
 def test_nobody_is_somebody_else_in_the_audit_by_saying_so(dashboard: Dashboard, tmp_path: Path) -> None:
@@ -115,14 +115,14 @@ def test_nobody_is_somebody_else_in_the_audit_by_saying_so(dashboard: Dashboard,
     assert who.endswith(" (forwarded for '10.9.8.7')")
 
 
-def test_a_change_that_is_under_way_when_the_page_stops_leaves_its_line(
+def test_a_change_that_is_under_way_when_the_dashboard_stops_is_in_the_audit_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun = asyncio.Event()
 
     @action_route("/api/slow")
-    async def slow(desk: DashboardContext, ask: ApiRequest) -> None:
-        del desk
+    async def slow(dashboard_context: DashboardContext, ask: ApiRequest) -> None:
+        del dashboard_context
         ask.command = "steelyard slow"
         begun.set()
         await asyncio.Event().wait()
@@ -132,10 +132,10 @@ def test_a_change_that_is_under_way_when_the_page_stops_leaves_its_line(
         asked = (
             f"POST /api/slow HTTP/1.1\r\nHost: localhost\r\nX-Steelyard: 1\r\nAuthorization: Bearer {_TOKEN}\r\n\r\n"
         )
-        line = _line(dashboard, asked.encode())
+        connection = _connection(dashboard, asked.encode())
         while not begun.is_set():
             http_request(dashboard, "/")
-    line.close()
+    connection.close()
     row = json.loads((tmp_path / "audit.jsonl").read_text())
     assert (row["what"], row["outcome"]) == ("steelyard slow", "unknown: the dashboard stopped meanwhile")
 
@@ -143,7 +143,7 @@ def test_a_change_that_is_under_way_when_the_page_stops_leaves_its_line(
 def test_who_goes_away_while_posting_changed_nothing_and_is_no_bug(
     dashboard: Dashboard, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    _line(dashboard, _POST + b"Content-Length: 9\r\n\r\n{").close()
+    _connection(dashboard, _POST + b"Content-Length: 9\r\n\r\n{").close()
     audit = tmp_path / "audit.jsonl"
     while not audit.exists():
         http_request(dashboard, "/")

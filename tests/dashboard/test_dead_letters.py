@@ -117,7 +117,7 @@ def test_hostile_ends_send_nothing_that_is_not_there(dashboard: Dashboard) -> No
     post(dashboard, f"{_LIST}/resend", {"all": True, "ranges": [{**end, "broker": "nowhere"}]}, status=400)
 
 
-def test_a_page_that_is_read_only_previews_and_sends_nothing(cluster: Cluster, admin: Admin) -> None:
+def test_a_read_only_dashboard_previews_and_sends_nothing(cluster: Cluster, admin: Admin) -> None:
     with Dashboard(cluster.namesrv, DashboardOptions(port=0, read_only=True)) as dashboard:
         assert post(dashboard, f"{_LIST}/preview", {"all": True})["value"]["messages"] == 3
         assert post(dashboard, f"{_LIST}/resend", {"all": True}, status=403)["kind"] == "ReadOnly"

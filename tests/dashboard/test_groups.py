@@ -100,7 +100,7 @@ def _checked(line: str) -> str:
     return line
 
 
-def test_more_members_than_queues_leaves_some_idle_and_says_so(cluster: Cluster, dashboard: Dashboard) -> None:
+def test_more_members_than_queues_leaves_some_idle_and_reports_it(cluster: Cluster, dashboard: Dashboard) -> None:
     with Admin(cluster.namesrv) as admin:
         admin.topics.create("orders", 1, brokers=["broker-0"])
     with (
@@ -114,19 +114,19 @@ def test_more_members_than_queues_leaves_some_idle_and_says_so(cluster: Cluster,
     assert "nothing to do" in " ".join(listed["warnings"])
 
 
-def test_two_members_with_one_id_are_a_hazard(cluster: Cluster, dashboard: Dashboard) -> None:
+def test_two_members_with_one_id_are_a_warning(cluster: Cluster, dashboard: Dashboard) -> None:
     with Admin(cluster.namesrv) as admin:
         admin.topics.create("orders", 2)
     with ForeignMember(cluster.namesrv) as one, ForeignMember(cluster.namesrv) as two:
         one.join("10.0.0.7@worker", "billing", "orders")
         two.join("10.0.0.7@worker", "billing", "orders")
-        hazards = " ".join(get(dashboard, "/api/groups/billing")["warnings"])
+        sentences = " ".join(get(dashboard, "/api/groups/billing")["warnings"])
         listed = " ".join(_row(dashboard, "billing")["warnings"])
-    assert "10.0.0.7@worker on several connections" in hazards
+    assert "10.0.0.7@worker on several connections" in sentences
     assert "worker on several connections" in listed
 
 
-def test_a_group_that_is_not_there_is_said_so(dashboard: Dashboard) -> None:
+def test_a_group_that_is_not_there_is_reported(dashboard: Dashboard) -> None:
     assert get(dashboard, "/api/groups/nowhere", status=404)["kind"] == "GroupNotFound"
     with stream(dashboard, "/api/groups/nowhere/live") as values:
         assert next(values)["failure"]["kind"] == "GroupNotFound"
@@ -144,7 +144,7 @@ def test_queues_of_two_owners_and_of_none_are_not_stable() -> None:
     now = group_status(describe_group(facts))
     assert now.queue_grids[0].owners == ((0, 1), ())
     assert now.state == "rebalancing"
-    assert any("handled twice" in hazard for hazard in now.warnings)
+    assert any("handled twice" in warning for warning in now.warnings)
 
 
 def test_an_owner_that_is_no_member_any_more_has_a_column() -> None:

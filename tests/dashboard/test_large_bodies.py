@@ -25,11 +25,11 @@ def opened_sizes() -> Iterator[list[int]]:
     sizes: list[int] = []
     add = compression._BoundedOutput.add
 
-    def noted(opened: compression._BoundedOutput, block: bytes) -> None:
+    def recorded(opened: compression._BoundedOutput, block: bytes) -> None:
         sizes.append(opened._size + len(block))
         add(opened, block)
 
-    with patch.object(compression._BoundedOutput, "add", noted):
+    with patch.object(compression._BoundedOutput, "add", recorded):
         yield sizes
 
 
@@ -58,18 +58,18 @@ def test_what_nobody_can_read_is_listed_and_shown_with_the_reason(cluster: Clust
     assert get(dashboard, "/api/dead-letters")["groups"] == []
 
 
-def test_a_queue_that_stands_still_is_told_on_the_page_of_its_group(cluster: Cluster, dashboard: Dashboard) -> None:
+def test_a_queue_that_stands_still_is_reported_on_the_page_of_its_group(cluster: Cluster, dashboard: Dashboard) -> None:
     make_topic(cluster, "still", queues=1)
     put(cluster, "still", 0, [b"no zlib stream"], sys_flag=_ZLIB)
     consumer = Consumer(cluster.namesrv, group="reader", start_from="first", on_unreadable="stop")
     consumer.handles("still")(print)
 
-    def told() -> bool:
+    def reported() -> bool:
         return "stands still at offset 0, which cannot be read" in str(get(dashboard, "/api/groups/reader"))
 
     with consumer:
         until(lambda: "it stands still" in str(consumer.explain()))
-        until(told, "the page tells it")
+        until(reported, "the page tells it")
 
 
 def test_a_dead_letter_says_why_it_could_not_be_read(cluster: Cluster, dashboard: Dashboard) -> None:

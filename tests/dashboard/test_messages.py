@@ -140,7 +140,7 @@ def test_messages_are_found_by_tag_and_by_text(dashboard: Dashboard) -> None:
 
 
 @pytest.mark.usefixtures("sent")
-def test_a_search_that_ends_early_says_so(dashboard: Dashboard) -> None:
+def test_a_search_that_ends_early_reports_it(dashboard: Dashboard) -> None:
     answer = found(dashboard, topic=_TOPIC, text="nowhere", depth=8)
     assert answer["rows"] == []
     assert 0 < answer["scanned"] <= 8
@@ -166,25 +166,25 @@ def test_a_message_that_is_not_there_is_said_to_be_missing(dashboard: Dashboard,
 
 
 def test_groups_are_past_it_or_not(cluster: Cluster, dashboard: Dashboard, one: Any) -> None:
-    with PullConsumer(cluster.namesrv, "done", start_from="first") as puller:
-        puller.subscribe(_TOPIC)
+    with PullConsumer(cluster.namesrv, "done", start_from="first") as pull_consumer:
+        pull_consumer.subscribe(_TOPIC)
         taken = 0
         while taken < 20:
-            taken += len(puller.poll(5))
-        puller.commit()
+            taken += len(pull_consumer.poll(5))
+        pull_consumer.commit()
     answer = get(dashboard, f"{place(one)}/readers")
     assert [(row["group"], row["is_past"]) for row in answer["readers"]] == [("done", True)]
     assert_understood(answer["command"])
 
 
-def test_what_no_client_wrote_down_is_said(dashboard: Dashboard, one: Any) -> None:
+def test_what_no_client_wrote_down_is_reported(dashboard: Dashboard, one: Any) -> None:
     answer = get(dashboard, f"{place(one)}/trace")
     assert answer["traces"] == []
     assert answer["notes"]
     assert_understood(answer["command"])
 
 
-def test_what_clients_wrote_down_is_told(cluster: Cluster, dashboard: Dashboard) -> None:
+def test_what_clients_wrote_down_is_reported(cluster: Cluster, dashboard: Dashboard) -> None:
     with Producer(cluster.namesrv, message_trace=True) as producer:
         producer.send(Message(_TOPIC, b"traced", keys="traced"))
     row = found(dashboard, topic=_TOPIC, by="key", key="traced")["rows"][0]

@@ -34,14 +34,14 @@ def _context(cluster: Cluster, local: LocalMetrics) -> DashboardContext:
 def outside(cluster: Cluster, kind: type[AsyncAdmin] = AsyncAdmin) -> dict[str, MetricFamily]:
     """Look at a cluster from outside."""
 
-    async def look() -> list[MetricFamily]:
+    async def collect() -> list[MetricFamily]:
         async with kind(cluster.namesrv) as admin:
             return await collect_cluster_metrics(admin)
 
-    return {family.name: family for family in asyncio.run(look())}
+    return {family.name: family for family in asyncio.run(collect())}
 
 
-def told(families: dict[str, MetricFamily], wanted: MetricSpec, *labels: str) -> dict[tuple[str, ...], float]:
+def reported(families: dict[str, MetricFamily], wanted: MetricSpec, *labels: str) -> dict[tuple[str, ...], float]:
     """Return the numbers of a family by some of its labels, those of several brokers summed up."""
     found = Counter[tuple[str, ...]]()
     for sample in families[wanted.name].samples:
@@ -62,11 +62,11 @@ def test_a_cluster_elsewhere_tells_what_an_administrator_may_ask(cluster: Cluste
         with consumer:
             until(lambda: any(len(each.brokers) == 2 for each in admin.groups.members("audit")), "both brokers know it")
             found = outside(cluster)
-    assert told(found, rocketmq.MESSAGES_IN, "topic")["orders",] == 20
-    assert told(found, rocketmq.CONSUMER_LAG, "consumer_group", "topic")["billing", "orders"] == 4 * 3
-    assert told(found, rocketmq.CONSUMER_CONNECTIONS, "consumer_group", "consume_mode") == {("audit", "push"): 1}
-    assert told(found, own.BROKER_REACHED, "node_id") == {("broker-0",): 1, ("broker-1",): 1}
-    assert told(found, own.QUESTIONS_UNANSWERED, "cluster") == {("DefaultCluster",): 0}
+    assert reported(found, rocketmq.MESSAGES_IN, "topic")["orders",] == 20
+    assert reported(found, rocketmq.CONSUMER_LAG, "consumer_group", "topic")["billing", "orders"] == 4 * 3
+    assert reported(found, rocketmq.CONSUMER_CONNECTIONS, "consumer_group", "consume_mode") == {("audit", "push"): 1}
+    assert reported(found, own.BROKER_REACHED, "node_id") == {("broker-0",): 1, ("broker-1",): 1}
+    assert reported(found, own.QUESTIONS_UNANSWERED, "cluster") == {("DefaultCluster",): 0}
     assert rocketmq.CONSUMER_LAG_LATENCY.name not in found
 
 
@@ -94,13 +94,13 @@ class _OneIsMissing(AsyncAdmin):
         self.brokers = _OneMissing(self._session)
 
 
-def test_a_broker_that_does_not_answer_is_told_as_not_reached(cluster: Cluster) -> None:
+def test_a_broker_that_does_not_answer_is_reported_as_not_reached(cluster: Cluster) -> None:
     found = outside(cluster, _OneIsMissing)
-    assert told(found, own.BROKER_REACHED, "node_id") == {("broker-0",): 1, ("broker-1",): 1, ("broker-2",): 0}
-    assert told(found, own.QUESTIONS_UNANSWERED, "cluster") == {("DefaultCluster",): 0}
+    assert reported(found, own.BROKER_REACHED, "node_id") == {("broker-0",): 1, ("broker-1",): 1, ("broker-2",): 0}
+    assert reported(found, own.QUESTIONS_UNANSWERED, "cluster") == {("DefaultCluster",): 0}
 
 
-def test_the_page_of_a_cluster_elsewhere_answers_with_what_it_sees(dashboard: Dashboard) -> None:
+def test_the_dashboard_of_a_cluster_elsewhere_answers_with_what_it_sees(dashboard: Dashboard) -> None:
     answer = http_request(dashboard, "/metrics", headers={"Authorization": f"Bearer {dashboard.options.token}"})
     assert (answer.status, answer.headers["content-type"]) == (200, Exposition.PLAIN.value)
     names = {family.name for family in text_string_to_metric_families(answer.body.decode())}
@@ -108,7 +108,7 @@ def test_the_page_of_a_cluster_elsewhere_answers_with_what_it_sees(dashboard: Da
     assert own.EVENT_LOOP_LAG.name not in names
 
 
-def test_the_page_of_a_cluster_in_the_same_process_tells_all(cluster: Cluster) -> None:
+def test_the_dashboard_of_a_cluster_in_the_same_process_reports_all(cluster: Cluster) -> None:
     local = cluster.call(metrics_collector)
     with Dashboard(cluster.namesrv, DashboardOptions(port=0), local_metrics=local) as dashboard:
         headers = {"Authorization": f"Bearer {dashboard.options.token}", "Accept": "application/openmetrics-text"}
@@ -129,40 +129,40 @@ def test_what_is_not_answered_in_time_is_left_out_and_counted(
     monkeypatch.setattr(BrokerAdmin, "lag", never)
     found = outside(cluster)
     assert rocketmq.CONSUMER_LAG.name not in found
-    assert told(found, own.QUESTIONS_UNANSWERED, "cluster")["DefaultCluster",] >= 2
+    assert reported(found, own.QUESTIONS_UNANSWERED, "cluster")["DefaultCluster",] >= 2
 
 
-def test_many_who_scrape_at_once_cost_one_look(cluster: Cluster) -> None:
-    looks = 0
+def test_many_scrapes_at_once_cost_one_poll(cluster: Cluster) -> None:
+    polls = 0
 
     async def local() -> list[MetricFamily]:
-        nonlocal looks
-        looks += 1
+        nonlocal polls
+        polls += 1
         await asyncio.sleep(0)
-        return [own.SAMPLES_LEFT_OUT.family([(("shop", "broker", "broker-a"), looks)])]
+        return [own.SAMPLES_LEFT_OUT.family([(("shop", "broker", "broker-a"), polls)])]
 
     async def scrape() -> list[tuple[str, str]]:
-        desk = _context(cluster, local)
-        return await asyncio.gather(*(metrics_response(desk) for _ in range(20)))
+        dashboard_context = _context(cluster, local)
+        return await asyncio.gather(*(metrics_response(dashboard_context) for _ in range(20)))
 
     answers = asyncio.run(scrape())
-    assert looks == 1
+    assert polls == 1
     assert len(set(answers)) == 1
 
 
 def test_an_answer_grows_old(cluster: Cluster) -> None:
-    looks = 0
+    polls = 0
 
     async def local() -> list[MetricFamily]:
-        nonlocal looks
-        looks += 1
+        nonlocal polls
+        polls += 1
         return []
 
     async def scrape() -> None:
-        desk = _context(cluster, local)
-        await metrics_response(desk)
-        desk.cache[metrics._CACHE_KEY].until_ms = 0
-        await metrics_response(desk)
+        dashboard_context = _context(cluster, local)
+        await metrics_response(dashboard_context)
+        dashboard_context.cache[metrics._CACHE_KEY].until_ms = 0
+        await metrics_response(dashboard_context)
 
     asyncio.run(scrape())
-    assert looks == 2
+    assert polls == 2

@@ -97,7 +97,7 @@ def test_a_group_moves_under_its_members(cluster: Cluster, dashboard: Dashboard)
 
 
 @pytest.mark.usefixtures("admin")
-def test_what_makes_no_sense_is_said(dashboard: Dashboard) -> None:
+def test_what_makes_no_sense_is_reported(dashboard: Dashboard) -> None:
     wishes: list[tuple[dict[str, object], str]] = [
         ({"to": "yesteryear"}, "is no place to move to"),
         ({"to": "first", "queues": ["broker-0:1"]}, "queues are those of a topic"),
@@ -110,7 +110,7 @@ def test_what_makes_no_sense_is_said(dashboard: Dashboard) -> None:
         assert what in post(dashboard, _PREVIEW, wish, status=400)["what"]
 
 
-def test_a_page_that_is_read_only_previews_and_moves_nothing(cluster: Cluster, admin: Admin) -> None:
+def test_a_read_only_dashboard_previews_and_moves_nothing(cluster: Cluster, admin: Admin) -> None:
     with Dashboard(cluster.namesrv, DashboardOptions(port=0, read_only=True)) as dashboard:
         assert post(dashboard, _PREVIEW, {"to": "first"})["value"]["repeated"] == 12
         assert post(dashboard, _RESET, {"to": "first"}, status=403)["kind"] == "ReadOnly"

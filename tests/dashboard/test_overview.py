@@ -14,10 +14,10 @@ def test_it_tells_of_brokers_and_counts(cluster: Cluster, dashboard: Dashboard) 
     with Admin(cluster.namesrv) as admin:
         admin.topics.create("orders", 2)
         admin.groups.create("billing")
-    told = get(dashboard, "/api/overview")
-    assert [each["name"] for each in told["brokers"]] == ["broker-0", "broker-1"]
-    assert (told["topics"], told["groups"], told["groups_seen"], told["lag"]) == (1, 1, 1, 0)
-    assert told["warnings"] == []
+    reported = get(dashboard, "/api/overview")
+    assert [each["name"] for each in reported["brokers"]] == ["broker-0", "broker-1"]
+    assert (reported["topics"], reported["groups"], reported["groups_seen"], reported["lag"]) == (1, 1, 1, 0)
+    assert reported["warnings"] == []
 
 
 def test_its_command_line_is_one(cluster: Cluster, dashboard: Dashboard) -> None:
@@ -65,16 +65,14 @@ def test_it_is_short_however_large_the_cluster_is() -> None:
         name: TopicRow(name=name, kind="users", queues=1, brokers=("a",), permission="read", in_rate=float(place))
         for place, name in enumerate(f"topic-{number}" for number in range(500))
     }
-    hazards = tuple(WarningRow("group", name, "nobody online", f"nobody of {name}") for name in groups)
-    hazards += tuple(WarningRow("group", name, f"not progressing {name}:0", f"{name} stands", True) for name in groups)
-    seen = DashboardSnapshot(
-        at_ms=9, topics=topics, groups=groups, warnings=hazards, points=(RatePoint(9, 1.0, 2.0, 3),)
-    )
-    told = make_overview(seen, "steelyard cluster stats")
-    assert [each.name for each in told.lagging_groups][:2] == ["group-499", "group-498"]
-    assert [each.name for each in told.busiest_topics][:2] == ["topic-499", "topic-498"]
-    assert {each.kind.split()[0] for each in told.warnings} == {"nobody", "not"}
-    assert len(told.warnings) < 20
-    assert told.more_warnings == 1_000 - len(told.warnings)
-    assert told.lag == sum(range(500))
+    found = tuple(WarningRow("group", name, "nobody online", f"nobody of {name}") for name in groups)
+    found += tuple(WarningRow("group", name, f"not progressing {name}:0", f"{name} stands", True) for name in groups)
+    seen = DashboardSnapshot(at_ms=9, topics=topics, groups=groups, warnings=found, points=(RatePoint(9, 1.0, 2.0, 3),))
+    reported = make_overview(seen, "steelyard cluster stats")
+    assert [each.name for each in reported.lagging_groups][:2] == ["group-499", "group-498"]
+    assert [each.name for each in reported.busiest_topics][:2] == ["topic-499", "topic-498"]
+    assert {each.kind.split()[0] for each in reported.warnings} == {"nobody", "not"}
+    assert len(reported.warnings) < 20
+    assert reported.more_warnings == 1_000 - len(reported.warnings)
+    assert reported.lag == sum(range(500))
     assert not make_overview(seen, "", since_ms=9).points

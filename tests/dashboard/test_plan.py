@@ -34,13 +34,13 @@ def test_a_member_that_leaves_moves_what_it_has_and_the_command_line_says_the_sa
         plan = _plan(dashboard, "billing", leave="till-2")
         words = check_command(plan["command"])
         assert words[:5] == ["plan", "--group", "billing", "--leave", "till-2"]
-        told = json.loads(CliRunner().invoke(app, [*words, "--json"], catch_exceptions=False).stdout)
+        reported = json.loads(CliRunner().invoke(app, [*words, "--json"], catch_exceptions=False).stdout)
         with Admin(cluster.namesrv) as admin:
             assert len(admin.groups.members("billing")) == 2
     sticky = _of(plan, "sticky")
     assert sticky["is_current"]
     assert plan["chosen"] == "sticky"
-    assert (sticky["moved"], sticky["min_moves"]) == (told["moved"], told["least"])
+    assert (sticky["moved"], sticky["min_moves"]) == (reported["moved"], reported["least"])
     assert sticky["moved"] == sticky["min_moves"] == plan["members"][1]["queues_now"] > 0
     assert {change["why"] for change in sticky["changes"]} == {"owner_left"}
     assert [(each["name"], each["change"]) for each in plan["members"]] == [("till-1", "stays"), ("till-2", "leaves")]

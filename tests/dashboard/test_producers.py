@@ -1,4 +1,4 @@
-"""Producers on the page: who sends, and the ledger of those who tell one, live."""
+"""Producers on the dashboard: who sends, and the broker latency that producers report, live."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -27,18 +27,20 @@ def seen(values: Iterator[Any]) -> Iterator[dict[str, Any]]:
     return ({row["group"]: row for row in value["producers"]} for value in values)
 
 
-def ledger(by_group: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return what the producer that keeps a ledger told of brokers by then."""
+def latency_rows(by_group: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the broker latency that the producer has reported by then."""
     return by_group["weighing"]["latency"] or [] if "weighing" in by_group else []
 
 
 def test_nobody_sends_at_first(dashboard: Dashboard) -> None:
     with stream(dashboard, "/api/producers/live") as values:
-        told = next(values)
-    assert (told["count"], told["producers"], told["brokers"]) == (0, [], [])
+        reported = next(values)
+    assert (reported["count"], reported["producers"], reported["brokers"]) == (0, [], [])
 
 
-def test_a_ledger_is_told_by_who_keeps_one_and_null_for_the_others(orders: Cluster, dashboard: Dashboard) -> None:
+def test_latency_is_reported_by_producers_that_track_it_and_null_for_the_others(
+    orders: Cluster, dashboard: Dashboard
+) -> None:
     with (
         Producer(orders.namesrv, group="weighing", avoid_slow_brokers=True) as weighing,
         Producer(orders.namesrv, group="trusting") as trusting,
@@ -47,17 +49,17 @@ def test_a_ledger_is_told_by_who_keeps_one_and_null_for_the_others(orders: Clust
         for _ in range(8):
             weighing.send(Message("orders", b"x"))
             trusting.send(Message("orders", b"x"))
-        told = next(each for each in seen(values) if "trusting" in each and len(ledger(each)) == 2)
-        assert told["trusting"]["latency"] is None
-        assert told["trusting"]["brokers"] == ["broker-0", "broker-1"]
-        assert [(row["broker"], row["avoided_ms"], row["failures"]) for row in told["weighing"]["latency"]] == [
+        reported = next(each for each in seen(values) if "trusting" in each and len(latency_rows(each)) == 2)
+        assert reported["trusting"]["latency"] is None
+        assert reported["trusting"]["brokers"] == ["broker-0", "broker-1"]
+        assert [(row["broker"], row["avoided_ms"], row["failures"]) for row in reported["weighing"]["latency"]] == [
             ("broker-0", None, 0),
             ("broker-1", None, 0),
         ]
         orders.kill_broker("broker-1")
         while not any(each.share == 0 for each in weighing.brokers()):
             weighing.send(Message("orders", b"x"))
-        row = next(row for each in seen(values) for row in ledger(each) if row["avoided_ms"] is not None)
+        row = next(row for each in seen(values) for row in latency_rows(each) if row["avoided_ms"] is not None)
         assert (row["broker"], row["why"], row["failures"]) == ("broker-1", "it failed", 1)
 
 

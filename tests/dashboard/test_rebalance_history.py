@@ -39,7 +39,7 @@ def _whys(dashboard: Dashboard) -> set[str]:
     return {move["why"].split("@")[-1].split(" ", 1)[-1] for record in records for move in record["moves"]}
 
 
-def test_the_history_survives_a_restart_of_page_and_broker(tmp_path: Path) -> None:
+def test_the_history_survives_a_restart_of_dashboard_and_broker(tmp_path: Path) -> None:
     with Cluster(data=tmp_path) as cluster, Dashboard(cluster.namesrv, DashboardOptions(port=0)) as dashboard:
         with Admin(cluster.namesrv) as admin:
             admin.topics.create("orders", 4)
@@ -68,7 +68,7 @@ def test_every_record_has_the_whole_grid_of_its_broker(cluster: Cluster, dashboa
     ):
         now = get(dashboard, "/api/groups/billing")
 
-        def is_told() -> bool:
+        def is_reported() -> bool:
             records = get(dashboard, "/api/groups/billing/history")["records"]
             shown: dict[tuple[str, str], list[list[str]]] = {}
             for record in records:
@@ -81,10 +81,10 @@ def test_every_record_has_the_whole_grid_of_its_broker(cluster: Cluster, dashboa
                 for part in now["queue_grids"]
             }
 
-        until(is_told, "the last records tell what the grid shows")
+        until(is_reported, "the last records tell what the grid shows")
 
 
-def test_where_nobody_keeps_a_history_the_page_tells_what_it_saw() -> None:
+def test_where_nobody_keeps_a_history_the_dashboard_reports_what_it_saw() -> None:
     options = BrokerOptions(keep_rebalance_history=False)
     with Cluster(broker_options=options) as cluster, Dashboard(cluster.namesrv, DashboardOptions(port=0)) as dashboard:
         with Admin(cluster.namesrv) as admin:
@@ -92,13 +92,13 @@ def test_where_nobody_keeps_a_history_the_page_tells_what_it_saw() -> None:
         with run_members(cluster.namesrv, "billing", "orders", "c1"):
             get(dashboard, "/api/groups/billing/history")
             with run_members(cluster.namesrv, "billing", "orders", "c2", of=2):
-                told = get(dashboard, "/api/groups/billing/history")
-    assert not told["is_persisted"]
-    first, last = told["records"][0], told["records"][-1]
+                reported = get(dashboard, "/api/groups/billing/history")
+    assert not reported["is_persisted"]
+    first, last = reported["records"][0], reported["records"][-1]
     assert first["moves"] == []
     assert {move["broker"] for move in last["moves"]} == {"broker-0"}
     assert all(move["why"].startswith("seen after") and move["gap_ms"] is None for move in last["moves"])
-    assert "no broker of this cluster records a rebalance history" in told["notes"][0]
+    assert "no broker of this cluster records a rebalance history" in reported["notes"][0]
 
 
 def test_a_queue_whose_owner_did_not_answer_has_not_moved() -> None:
@@ -130,24 +130,24 @@ def test_a_reason_is_named_while_it_is_not_long_ago() -> None:
         max_size=8,
     )
 )
-def test_moves_that_were_seen_lead_from_one_grid_to_the_next(looks: list[tuple[set[str], list[int]]]) -> None:
+def test_moves_that_were_seen_lead_from_one_grid_to_the_next(polls: list[tuple[set[str], list[int]]]) -> None:
     seen, held = ObservedMoves(), dict[Queue, str | None]()
-    for at_ms, (names, choice) in enumerate(looks):
+    for at_ms, (names, choice) in enumerate(polls):
         there = sorted(names)
-        told = {
+        reported = {
             queue: there[place] if place < len(there) else None for queue, place in zip(_QUEUES, choice, strict=True)
         }
-        record = seen.observe(_view(at_ms, told, *there))
+        record = seen.observe(_view(at_ms, reported, *there))
         if at_ms:
             for move in () if record is None else record.moves:
                 queue = Queue(move.topic, move.broker, move.queue)
                 assert held[queue] == move.before
                 held[queue] = move.after
         else:
-            held = dict(told)
+            held = dict(reported)
         shown = held if record is None else _shown(record)
-        # Whoever is there and was not said to have lost a queue still has it.
-        for queue, owner in told.items():
+        # A member that is online and was not reported to have lost a queue still has it.
+        for queue, owner in reported.items():
             assert shown[queue] == held[queue]
             assert owner is None or shown[queue] == owner
 

@@ -55,11 +55,11 @@ def test_every_word_that_a_script_asks_for_is_there(path: Path) -> None:
 
 def test_no_word_is_kept_that_nobody_says() -> None:
     text = "\n".join(path.read_text(encoding="utf-8") for path in _SCRIPTS if path.parent.name != "i18n")
-    said = set(re.findall(_STRING, text))
+    found = set(re.findall(_STRING, text))
     begun = tuple(
         chain.from_iterable(re.findall(pattern, text) for pattern in (r"`([\w.]+\.)\$\{", r'"([\w.]+\.)" \+'))
     )
-    assert not [key for key in _tables()["en"] if key not in said and not key.startswith(begun)]
+    assert not [key for key in _tables()["en"] if key not in found and not key.startswith(begun)]
 
 
 def test_scripts_make_no_markup_of_texts() -> None:

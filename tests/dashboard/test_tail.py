@@ -43,7 +43,7 @@ def rows_of(values: Any, count: int) -> list[Any]:
     return found
 
 
-def test_a_tail_begins_at_the_end_and_tells_what_comes(cluster: Cluster, dashboard: Dashboard) -> None:
+def test_a_tail_begins_at_the_end_and_reports_what_comes(cluster: Cluster, dashboard: Dashboard) -> None:
     make(cluster)
     send(cluster, 5)
     with stream(dashboard, f"/api/tail?topic={_TOPIC}") as values:

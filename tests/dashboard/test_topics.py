@@ -37,20 +37,20 @@ def test_after_the_first_answer_only_what_changed_comes(cluster: Cluster, dashbo
                     break
 
 
-def test_a_topic_is_told_by_its_queues(cluster: Cluster, dashboard: Dashboard) -> None:
+def test_a_topic_is_reported_by_its_queues(cluster: Cluster, dashboard: Dashboard) -> None:
     with Admin(cluster.namesrv) as admin, Producer(cluster.namesrv) as producer:
         admin.topics.create("orders", 1)
         for number in range(8):
             producer.send(Message("orders", str(number).encode()))
-    told = get(dashboard, _topic("orders"))
-    assert told["messages"] == 8
-    assert [(row["broker"], row["queue"], row["messages"], row["share"]) for row in told["queues"]] == [
+    reported = get(dashboard, _topic("orders"))
+    assert reported["messages"] == 8
+    assert [(row["broker"], row["queue"], row["messages"], row["share"]) for row in reported["queues"]] == [
         ("broker-0", 0, 4, 0.5),
         ("broker-1", 0, 4, 0.5),
     ]
-    assert [part["permission"] for part in told["brokers"]] == ["read and write", "read and write"]
-    assert told["skew"] == "messages lie evenly: 4 in each of 2 queues"
-    assert told["groups"] == []
+    assert [part["permission"] for part in reported["brokers"]] == ["read and write", "read and write"]
+    assert reported["skew"] == "messages lie evenly: 4 in each of 2 queues"
+    assert reported["groups"] == []
 
 
 def test_its_command_lines_are_ones(cluster: Cluster, dashboard: Dashboard) -> None:
@@ -77,9 +77,9 @@ def test_rates_and_a_rush_are_told_while_messages_come(cluster: Cluster, dashboa
             assert next(answers)["hot_queue"] is None
             for _ in range(200):
                 producer.send(Message("orders", b"x"), key="one")
-            told = next(answer for answer in answers if answer["hot_queue"])
-    assert "8.0 times its share" in told["hot_queue"]
-    assert sum(row["in_share"] for row in told["queues"]) == 1.0
+            reported = next(answer for answer in answers if answer["hot_queue"])
+    assert "8.0 times its share" in reported["hot_queue"]
+    assert sum(row["in_share"] for row in reported["queues"]) == 1.0
 
 
 def test_a_topic_that_is_not_there_is_missing(dashboard: Dashboard) -> None:

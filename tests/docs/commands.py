@@ -111,6 +111,6 @@ def _unread(shown: Shown, command: Any, parent: Any, name: str, words: list[str]
     except Exception as error:  # whatever it is, it is not what the page promises
         if not shown.is_whole and type(error).__name__ in ("MissingParameter", "BadOptionUsage"):
             return ""
-        said = getattr(error, "format_message", error.__str__)()
-        return f"{shown}: {said}"
+        complaints = getattr(error, "format_message", error.__str__)()
+        return f"{shown}: {complaints}"
     return ""

@@ -10,7 +10,7 @@ from tests.docs.generated.api_page import api_page
 from tests.docs.generated.cli_page import cli_index, cli_page
 from tests.docs.generated.errors_page import errors_page, exits_page
 from tests.docs.generated.figures import with_figures
-from tests.docs.generated.grafana_dashboard import board
+from tests.docs.generated.grafana_dashboard import dashboard
 from tests.docs.generated.metrics_page import metrics_page
 from tests.docs.generated.options_page import options_page
 from tests.docs.generated.pictures import PICTURES
@@ -26,7 +26,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "docs/reference/errors.md": errors_page,
     "docs/reference/exit-codes.md": exits_page,
     "docs/cli/index.md": cli_index,
-    "deploy/grafana/steelyard.json": board,
+    "deploy/grafana/steelyard.json": dashboard,
     **{page: partial(with_figures, page) for page in ("README.md", "docs/comparison.md")},
     **{f"docs/pictures/{name}.svg": draw for name, draw in PICTURES.items()},
 }

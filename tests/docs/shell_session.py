@@ -106,11 +106,11 @@ class _Terminal:
     def type(self, step: Step) -> None:
         """Type a command, wait for its end, and compare what it prints with what is shown."""
         code, printed = self.run(step.command)
-        told = "\n".join(line.rstrip() for line in printed.rstrip().splitlines())
-        if not pattern_of(step.printed).fullmatch(told):
-            raise AssertionError(f"{step.place}: `{step.command}` prints\n{told}\nand not\n{step.printed}")
+        reported = "\n".join(line.rstrip() for line in printed.rstrip().splitlines())
+        if not pattern_of(step.printed).fullmatch(reported):
+            raise AssertionError(f"{step.place}: `{step.command}` prints\n{reported}\nand not\n{step.printed}")
         if code != step.code:
-            raise AssertionError(f"{step.place}: `{step.command}` ends with {code} and not {step.code}:\n{told}")
+            raise AssertionError(f"{step.place}: `{step.command}` ends with {code} and not {step.code}:\n{reported}")
 
     def run(self, command: str) -> tuple[int, str]:
         """Type a command, and return its exit code and what was printed until its end."""

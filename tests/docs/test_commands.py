@@ -28,27 +28,27 @@ def test_every_example_of_a_help_is_understood_and_every_verb_has_one() -> None:
 
 
 def test_a_wrong_command_is_seen() -> None:
-    def said(line: str) -> str:
+    def complaint(line: str) -> str:
         return "".join(command_complaint(each) for each in shown_commands("page.md", f"```console\n$ {line}\n```"))
 
-    assert not said("steelyard send orders --body hello")
-    assert not said("NO_COLOR=1 steelyard topic ls | head -1")
-    assert not said("steelyard topic … --yes")
-    assert "knows no 'tropic'" in said("steelyard tropic ls")
-    assert "knows no 'lst'" in said("steelyard topic lst")
-    assert "--bdy" in said("steelyard send orders --bdy hello")
-    assert "many" in said("steelyard up --brokers many")
-    assert not said("steelyard topic show orders 2> /dev/null")
-    assert "--bdy" in said("echo $(steelyard send orders --bdy hello)")
-    assert "--bdy" in said("cat letters | steelyard send orders --bdy hello > out")
+    assert not complaint("steelyard send orders --body hello")
+    assert not complaint("NO_COLOR=1 steelyard topic ls | head -1")
+    assert not complaint("steelyard topic … --yes")
+    assert "knows no 'tropic'" in complaint("steelyard tropic ls")
+    assert "knows no 'lst'" in complaint("steelyard topic lst")
+    assert "--bdy" in complaint("steelyard send orders --bdy hello")
+    assert "many" in complaint("steelyard up --brokers many")
+    assert not complaint("steelyard topic show orders 2> /dev/null")
+    assert "--bdy" in complaint("echo $(steelyard send orders --bdy hello)")
+    assert "--bdy" in complaint("cat letters | steelyard send orders --bdy hello > out")
 
 
 def test_a_wrong_command_in_a_sentence_is_seen() -> None:
-    def said(text: str) -> str:
+    def complaint(text: str) -> str:
         return "".join(map(command_complaint, named_commands("page.md", text)))
 
-    assert not said("See `steelyard topic`, `steelyard topic create` and `steelyard topic\nls --json`.")
-    assert "page.md:2" in said("See\n`steelyard topic lst`.")
+    assert not complaint("See `steelyard topic`, `steelyard topic create` and `steelyard topic\nls --json`.")
+    assert "page.md:2" in complaint("See\n`steelyard topic lst`.")
 
 
 def test_commands_are_found_where_lines_go_on() -> None:

@@ -18,7 +18,7 @@ BOARD = DEPLOY / "grafana" / "steelyard.json"
 _NAME = re.compile(r"\b(?:rocketmq|steelyard)_\w+")
 
 
-def told(measures: tuple[MetricSpec, ...] = (*ROCKETMQ_METRICS, *STEELYARD_METRICS)) -> dict[str, MetricSpec]:
+def reported(measures: tuple[MetricSpec, ...] = (*ROCKETMQ_METRICS, *STEELYARD_METRICS)) -> dict[str, MetricSpec]:
     """Return the families by the names that their samples have."""
     found = {}
     for each in measures:
@@ -29,11 +29,11 @@ def told(measures: tuple[MetricSpec, ...] = (*ROCKETMQ_METRICS, *STEELYARD_METRI
 
 def expressions() -> Iterator[tuple[str, str]]:
     """Go through all that is asked for, and where."""
-    board = json.loads(BOARD.read_text(encoding="utf-8"))
-    for panel in board["panels"]:
+    grafana = json.loads(BOARD.read_text(encoding="utf-8"))
+    for panel in grafana["panels"]:
         for target in panel.get("targets", ()):
             yield f"the panel {panel['title']!r}", target["expr"]
-    for variable in board["templating"]["list"]:
+    for variable in grafana["templating"]["list"]:
         yield f"the variable {variable['name']}", variable.get("definition", "")
     for rule in rules():
         yield f"the alert {rule['alert']}", rule["expr"]
@@ -53,8 +53,8 @@ def rules() -> Iterator[dict[str, str]]:
         yield rule
 
 
-def test_the_board_and_the_rules_ask_only_for_what_is_told() -> None:
-    known = told()
+def test_the_dashboard_and_the_rules_query_only_families_that_exist() -> None:
+    known = reported()
     complain(
         f"{where} asks for {name}, which nobody tells"
         for where, expression in expressions()
@@ -64,14 +64,14 @@ def test_the_board_and_the_rules_ask_only_for_what_is_told() -> None:
 
 
 def test_labels_are_those_of_the_family() -> None:
-    known = told()
+    known = reported()
     for where, expression in expressions():
         for name, inside in re.findall(r"\b((?:rocketmq|steelyard)_\w+)\{([^}]*)\}", expression):
             labels = set(re.findall(r"(\w+)\s*[=!]", inside))
             assert labels <= set(known[name].labels), f"{where} asks {name} for {labels - set(known[name].labels)}"
 
 
-def test_every_family_that_tells_of_balance_is_on_the_board() -> None:
+def test_every_family_about_balance_is_on_the_dashboard() -> None:
     asked = {name for _, expression in expressions() for name in _NAME.findall(expression)}
     balance = [
         each
@@ -81,7 +81,7 @@ def test_every_family_that_tells_of_balance_is_on_the_board() -> None:
     assert balance
     complain(
         f"{name} is not on the board"
-        for name in told(tuple(balance))
+        for name in reported(tuple(balance))
         if not name.endswith(("_sum", "_count")) and name not in asked
     )
 

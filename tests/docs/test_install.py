@@ -41,20 +41,20 @@ def test_the_table_has_every_extra() -> None:
 
 
 def test_another_way_to_install_is_seen() -> None:
-    def said(path: str, text: str) -> list[str]:
+    def complaints(path: str, text: str) -> list[str]:
         return list(install_complaints(Source(path, text)))
 
     by_name, from_clone = "run pip install\n  --quiet 'steelyard[dashboard]'", "run pip install -e '.[dashboard]'"
-    assert not said(_INSTALL, by_name)
+    assert not complaints(_INSTALL, by_name)
     for path in ("README.md", TUTORIAL, _MESSAGES, "docs/spark.md", "src/steelyard/otel.py"):
-        (complaint,) = said(path, by_name)
+        (complaint,) = complaints(path, by_name)
         assert f"{path}:1" in complaint
         assert "is not published" in complaint
-    assert not said("README.md", from_clone)
-    assert not said(TUTORIAL, "pip install --quiet '../steelyard[dashboard]'")
-    assert "link to" in said("docs/spark.md", f"words\n{from_clone}")[0]
-    assert "how_to_install" in said("src/steelyard/otel.py", from_clone)[0]
-    assert not said("tests/docs/test_install.py", by_name)
+    assert not complaints("README.md", from_clone)
+    assert not complaints(TUTORIAL, "pip install --quiet '../steelyard[dashboard]'")
+    assert "link to" in complaints("docs/spark.md", f"words\n{from_clone}")[0]
+    assert "how_to_install" in complaints("src/steelyard/otel.py", from_clone)[0]
+    assert not complaints("tests/docs/test_install.py", by_name)
 
 
 def install_complaints(source: Source) -> Iterator[str]:

@@ -21,15 +21,15 @@ def test_links_of_the_site_stay_inside_of_it() -> None:
 
 
 def test_a_broken_link_is_seen() -> None:
-    def said(text: str) -> list[str]:
+    def complaints(text: str) -> list[str]:
         return list(link_complaints("docs/index.md", text))
 
-    assert not said("[a](https://example.org) `[b](nowhere.md)` [c](../README.md)\n```text\n[d](nowhere.md)\n```")
-    assert "nowhere.md, which does not exist" in said("words\n[a](nowhere.md)")[0]
-    assert "docs/index.md:2" in said("words\n![a](nowhere.svg)")[0]
-    assert "docs/index.md:1" in said("[two\nlines](nowhere.md)")[0]
-    assert not said("# Two words\n[a](#two-words)")
-    assert "no heading" in said("# Two words\n[a](#three-words)")[0]
+    assert not complaints("[a](https://example.org) `[b](nowhere.md)` [c](../README.md)\n```text\n[d](nowhere.md)\n```")
+    assert "nowhere.md, which does not exist" in complaints("words\n[a](nowhere.md)")[0]
+    assert "docs/index.md:2" in complaints("words\n![a](nowhere.svg)")[0]
+    assert "docs/index.md:1" in complaints("[two\nlines](nowhere.md)")[0]
+    assert not complaints("# Two words\n[a](#two-words)")
+    assert "no heading" in complaints("# Two words\n[a](#three-words)")[0]
 
 
 def link_complaints(page: str, text: str) -> Iterator[str]:

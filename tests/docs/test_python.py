@@ -34,20 +34,20 @@ def test_every_example_runs_or_says_why_not(page: str, namesrv: str, tmp_path: P
 
 
 def test_a_broken_example_is_seen(tmp_path: Path) -> None:
-    def said(text: str) -> list[str]:
+    def complaints(text: str) -> list[str]:
         return page_complaints("page.md", text, "127.0.0.1:1", tmp_path)
 
-    assert not said("```python\nprint(1)\n```\n\n```console\n$ nothing\n```\n```text\nfree\n```")
-    assert not said("<!-- not run: needs a moon -->\n```python\n1 / 0\n```")
-    assert "needs a reason" in said("<!-- not run: -->\n```python\n1 / 0\n```")[0]
-    assert "page.md:4" in said("words\n\n```python\n1 / 0\n```")[0]
-    assert not said("```python\nprint('a')\n```\n<!-- prints -->\n```text\na\n```")
-    assert "prints 'a'" in said("```python\nprint('a')\n```\n<!-- prints -->\n```text\nb\n```")[0]
-    assert not said("```python\n>>> 1 + 1\n2\n```")
-    assert "page.md:1" in said("```python\n>>> 1 + 1\n3\n```")[0]
-    assert "ends the program" in said("```python\nraise SystemExit\n```")[0]
-    assert "is no Python" in said("```python\nif:\n```")[0]
-    assert "page.md:3 is never closed" in said("words\n\n```python\n1 / 0\n")[0]
+    assert not complaints("```python\nprint(1)\n```\n\n```console\n$ nothing\n```\n```text\nfree\n```")
+    assert not complaints("<!-- not run: needs a moon -->\n```python\n1 / 0\n```")
+    assert "needs a reason" in complaints("<!-- not run: -->\n```python\n1 / 0\n```")[0]
+    assert "page.md:4" in complaints("words\n\n```python\n1 / 0\n```")[0]
+    assert not complaints("```python\nprint('a')\n```\n<!-- prints -->\n```text\na\n```")
+    assert "prints 'a'" in complaints("```python\nprint('a')\n```\n<!-- prints -->\n```text\nb\n```")[0]
+    assert not complaints("```python\n>>> 1 + 1\n2\n```")
+    assert "page.md:1" in complaints("```python\n>>> 1 + 1\n3\n```")[0]
+    assert "ends the program" in complaints("```python\nraise SystemExit\n```")[0]
+    assert "is no Python" in complaints("```python\nif:\n```")[0]
+    assert "page.md:3 is never closed" in complaints("words\n\n```python\n1 / 0\n")[0]
 
 
 def test_a_page_is_one_namespace_and_its_address_is_that_of_the_cluster(tmp_path: Path) -> None:
@@ -57,8 +57,8 @@ def test_a_page_is_one_namespace_and_its_address_is_that_of_the_cluster(tmp_path
 
 @pytest.mark.process
 def test_tests_of_a_page_are_run_by_pytest(tmp_path: Path) -> None:
-    def said(text: str) -> list[str]:
+    def complaints(text: str) -> list[str]:
         return page_complaints("page.md", text, "127.0.0.1:1", tmp_path)
 
-    assert not said("```python\ndef test_it():\n    assert True\n```")
-    assert "1 failed" in said("```python\ndef test_it():\n    assert not 1\n```")[0]
+    assert not complaints("```python\ndef test_it():\n    assert True\n```")
+    assert "1 failed" in complaints("```python\ndef test_it():\n    assert not 1\n```")[0]

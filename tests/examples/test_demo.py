@@ -141,9 +141,9 @@ def test_without_spark_the_whole_rest_is_reported(stage: DemoProcess) -> None:
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out the scenes between the beginning and the proof: one message is sent and handled."""
 
-    def one_message(told: story._Story) -> None:
-        told._delivery_log.record_sent(0, "broker-0")
-        told._delivery_log.record_handled(0, "c1")
+    def one_message(reported: story._Story) -> None:
+        reported._delivery_log.record_sent(0, "broker-0")
+        reported._delivery_log.record_handled(0, "c1")
 
     monkeypatch.setattr(story._Story, "_members_come", one_message)
     for scene in ("_one_is_killed", "_a_broker_is_slow"):
@@ -151,18 +151,18 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("short")
-def test_without_spark_the_rest_is_reported_and_what_is_not_proven_is_said(
+def test_without_spark_the_rest_is_reported_and_what_is_not_proven_is_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyspark", None)
     assert story.main(pause_s=0) == ExitCode.DONE
     out, err = capsys.readouterr()
-    said = " ".join(out.split())
-    assert "the demo continues without Spark: Spark sessions need a package that is not installed" in said
-    assert how_to_install("spark") in said
-    assert "rows in Parquet" not in said
-    assert "not proven without Spark: that each message is in Parquet exactly once" in said
-    assert "all of it held" in said
+    output = " ".join(out.split())
+    assert "the demo continues without Spark: Spark sessions need a package that is not installed" in output
+    assert how_to_install("spark") in output
+    assert "rows in Parquet" not in output
+    assert "not proven without Spark: that each message is in Parquet exactly once" in output
+    assert "all of it held" in output
     assert err == ""
 
 
@@ -216,10 +216,10 @@ def test_a_broken_promise_fails_the_proof(monkeypatch: pytest.MonkeyPatch, capsy
     monkeypatch.setattr(LossySparkProcess, "finish", finish)
     assert story.main(pause_s=0) == ExitCode.FAILED
     out, err = capsys.readouterr()
-    told = made[-1].sent
+    sent = made[-1].sent
     assert err == (
-        f"steelyard: the proof fails: 1 message of {told} never handled; Parquet has {told - 2} of {told} messages; "
-        f"Spark's windowed table counts {told - 2} of {told} messages\n"
+        f"steelyard: the proof fails: 1 message of {sent} never handled; Parquet has {sent - 2} of {sent} messages; "
+        f"Spark's windowed table counts {sent - 2} of {sent} messages\n"
     )
     assert "all of it held" not in out
 

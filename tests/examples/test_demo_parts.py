@@ -65,7 +65,7 @@ def test_all_handled_once_is_proof() -> None:
 
 
 @pytest.mark.parametrize(
-    ("handled", "killed", "told"),
+    ("handled", "killed", "reported"),
     [
         ([(0, "c1")], "", "1 message of 2 never handled"),
         ([(0, "c1"), (1, "c1"), (1, "c2")], "", "1 message handled twice, which no kill explains"),
@@ -75,8 +75,8 @@ def test_all_handled_once_is_proof() -> None:
         ([(0, "c1"), (1, "c2"), (1, "c1"), (1, "c3")], "c2", "1 message handled twice, which no kill explains"),
     ],
 )
-def test_what_no_crash_explains_is_no_proof(handled: list[tuple[int, str]], killed: str, told: str) -> None:
-    assert shortcomings(proof(2, handled, killed)) == [told]
+def test_what_no_crash_explains_is_no_proof(handled: list[tuple[int, str]], killed: str, reported: str) -> None:
+    assert shortcomings(proof(2, handled, killed)) == [reported]
 
 
 def test_a_second_time_because_of_a_crash_is_counted_apart() -> None:
@@ -93,20 +93,20 @@ def test_a_failed_send_and_nothing_sent_are_no_proof() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "told"),
+    ("rows", "reported"),
     [
         ((1, 1, 2), "Parquet has 1 of 2 messages"),
         ((3, 2, 2), "1 row in Parquet twice"),
         ((2, 2, 1), "Spark's windowed table counts 1 of 2 messages"),
     ],
 )
-def test_rows_that_spark_lost_or_has_twice_are_no_proof(rows: tuple[int, int, int], told: str) -> None:
-    assert shortcomings(proof(2, [(0, "c1"), (1, "c2")]), rows=rows) == [told]
+def test_rows_that_spark_lost_or_has_twice_are_no_proof(rows: tuple[int, int, int], reported: str) -> None:
+    assert shortcomings(proof(2, [(0, "c1"), (1, "c2")]), rows=rows) == [reported]
 
 
 def test_a_member_that_does_not_leave_well_is_no_proof() -> None:
-    told = shortcomings(proof(1, [(0, "c1")]), codes=(0, 1))
-    assert told == ["members that were stopped ended with 0, 1"]
+    reported = shortcomings(proof(1, [(0, "c1")]), codes=(0, 1))
+    assert reported == ["members that were stopped ended with 0, 1"]
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from(["c1", "c2", "c3"])), max_size=20))
@@ -290,9 +290,11 @@ def test_what_never_comes_true_is_reported_with_what_may_be_the_matter() -> None
 
 def test_a_long_wait_says_again_and_again_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("examples.demo.story._REPORT_EVERY_S", 0.001)
-    told: list[str] = []
-    Waiter(StopSignal(), 60.0, str, told.append).wait_for_or_fail("it rains", lambda: len(told) == 3)
-    assert set(told) == {"0 s: still waiting until it rains"}
-    told.clear()
-    Waiter(StopSignal(), 60.0, str, told.append, lambda: "clouds come").wait_for_or_fail("it rains", lambda: bool(told))
-    assert told == ["0 s: clouds come"]
+    reported: list[str] = []
+    Waiter(StopSignal(), 60.0, str, reported.append).wait_for_or_fail("it rains", lambda: len(reported) == 3)
+    assert set(reported) == {"0 s: still waiting until it rains"}
+    reported.clear()
+    Waiter(StopSignal(), 60.0, str, reported.append, lambda: "clouds come").wait_for_or_fail(
+        "it rains", lambda: bool(reported)
+    )
+    assert reported == ["0 s: clouds come"]

@@ -16,7 +16,7 @@ from steelyard.serve.embedded import Cluster as Steelyard
 from steelyard.wire.codes import RequestCode
 from steelyard.wire.headers.nameserver import GetRoute
 from tests.interop.jars import SERVER_RELEASES
-from tests.interop.servers import Line, apache
+from tests.interop.servers import WireConnection, apache
 
 __all__ = ["BACKENDS", "OURS", "Cluster", "chosen", "running_cluster"]
 
@@ -58,23 +58,23 @@ class Cluster:
 
     def wait_for_route(self, topic: str) -> None:
         """Wait until the name server knows where a topic is: Apache's brokers tell it in their own time."""
-        line = Line(int(self.name_server.rpartition(":")[2]))
+        connection = WireConnection(int(self.name_server.rpartition(":")[2]))
         end = time.monotonic() + _ROUTE_SECONDS
         try:
-            while line.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRoute(topic)).code:
+            while connection.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRoute(topic)).code:
                 assert time.monotonic() < end, f"the name server has no route of {topic}"
                 time.sleep(0.05)
         finally:
-            line.close()
+            connection.close()
 
     @contextmanager
-    def line(self) -> Iterator[Line]:
+    def connection(self) -> Iterator[WireConnection]:
         """Connect to the broker, and hang up afterwards."""
-        line = Line(int(self.broker.rpartition(":")[2]))
+        connection = WireConnection(int(self.broker.rpartition(":")[2]))
         try:
-            yield line
+            yield connection
         finally:
-            line.close()
+            connection.close()
 
 
 def chosen() -> tuple[str, ...]:

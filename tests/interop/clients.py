@@ -41,17 +41,17 @@ _SILENT = "<configuration/>"
 class JavaRefused(Exception):
     """Java threw something instead of an answer; `code` is the broker's response code, -1 if there is none."""
 
-    def __init__(self, said: str, code: int) -> None:
-        super().__init__(said)
+    def __init__(self, output: str, code: int) -> None:
+        super().__init__(output)
         self.code = code
 
 
 class JavaProcess:
     """One running Java client process."""
 
-    def __init__(self, release: str, process: subprocess.Popen[bytes], said: IO[bytes]) -> None:
+    def __init__(self, release: str, process: subprocess.Popen[bytes], output: IO[bytes]) -> None:
         self.release = release
-        self._process, self._said = process, said
+        self._process, self._output = process, output
         self._answers: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
         self._events: defaultdict[str, list[Event]] = defaultdict(list)
         self._happened = threading.Condition()
@@ -75,9 +75,9 @@ class JavaProcess:
         self._process.stdin.flush()
         answer = self._answers.get(timeout=_ANSWER_SECONDS)
         if answer is None:
-            self._said.seek(0)
+            self._output.seek(0)
             raise RuntimeError(
-                f"the process of {self.release} ended: {self._said.read().decode('utf-8', 'replace')[-2000:]}"
+                f"the process of {self.release} ended: {self._output.read().decode('utf-8', 'replace')[-2000:]}"
             )
         if "refused" in answer:
             raise JavaRefused(answer["refused"], answer["code"])
@@ -116,12 +116,12 @@ class JavaProcess:
     def _read(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            told = json.loads(line)
-            if "event" not in told:
-                self._answers.put(told)
+            reported = json.loads(line)
+            if "event" not in reported:
+                self._answers.put(reported)
                 continue
             with self._happened:
-                self._events[told["of"]].append(told)
+                self._events[reported["of"]].append(reported)
                 self._happened.notify_all()
         self._answers.put(None)
 
@@ -133,17 +133,17 @@ def running_client(release: str, *, quick: bool = False) -> Iterator[JavaProcess
     A quick one looks at who owns what every second instead of every twenty: for tests that need no patience.
     """
     java = shutil.which("java") or "java"
-    with tempfile.TemporaryDirectory(prefix="steelyard-client-") as home, tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryDirectory(prefix="steelyard-client-") as home, tempfile.TemporaryFile() as output:
         _write_loggers(Path(home))
         places = [f"-Duser.home={home}", f"-Drocketmq.home.dir={home}", "-cp", client_class_path(release)]
         with subprocess.Popen(
             [java, *_SETTINGS, *(_QUICK if quick else ()), *places, "client.Client"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=said,
+            stderr=output,
             cwd=home,
         ) as process:
-            client = JavaProcess(release, process, said)
+            client = JavaProcess(release, process, output)
             try:
                 yield client
             finally:

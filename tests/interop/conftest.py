@@ -110,8 +110,8 @@ def mqadmin(hands: JavaClients) -> Mqadmin:
 def topic(cluster: Cluster) -> str:
     """Make a topic of four queues that no other test knows."""
     name = f"topic-{next(_numbers)}"
-    with cluster.line() as line:
-        create_topic(line, name, 4)
+    with cluster.connection() as connection:
+        create_topic(connection, name, 4)
     cluster.wait_for_route(name)
     return name
 

@@ -22,17 +22,17 @@ def running_guest(name: str, command: list[str], **environment: str) -> Iterator
     """Start a program; it ends when there is nothing more to read for it."""
     with (
         tempfile.TemporaryDirectory(prefix="steelyard-guest-") as home,
-        tempfile.TemporaryFile() as said,
+        tempfile.TemporaryFile() as output,
         subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=said,
+            stderr=output,
             cwd=home,
             env=os.environ | {"HOME": home} | environment,  # offsets of broadcasts are kept there
         ) as process,
     ):
-        guest = JavaProcess(name, process, said)
+        guest = JavaProcess(name, process, output)
         try:
             yield guest
         finally:

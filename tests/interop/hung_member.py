@@ -15,7 +15,7 @@ from steelyard.model import StoredMessage
 from steelyard.wire.codes import RequestCode
 from steelyard.wire.command import Command
 
-_hear = MemberRunner.command_received
+_receive = MemberRunner.command_received
 _late_s = [0.0]
 
 
@@ -23,18 +23,18 @@ async def _pass_over(_message: StoredMessage) -> None:
     """Handle a message: there is nothing to do."""
 
 
-def _hear_late(membership: MemberRunner, server: str | None, command: Command) -> None:
+def _receive_late(membership: MemberRunner, server: str | None, command: Command) -> None:
     """Let questions of what is held wait."""
     if _late_s[0] and not command.is_response and command.code == RequestCode.GET_CONSUMER_RUNNING_INFO:
-        asyncio.get_running_loop().call_later(_late_s[0], _hear, membership, server, command)
+        asyncio.get_running_loop().call_later(_late_s[0], _receive, membership, server, command)
     else:
-        _hear(membership, server, command)
+        _receive(membership, server, command)
 
 
 def main(namesrv: str, *groups: str) -> None:
     """Take part."""
     with ExitStack() as stack:
-        stack.enter_context(mock.patch.object(MemberRunner, "command_received", _hear_late))
+        stack.enter_context(mock.patch.object(MemberRunner, "command_received", _receive_late))
         for each in groups:
             group, _, topic = each.partition("=")
             consumer = Consumer(namesrv, group=group, start_from="first")

@@ -306,7 +306,7 @@ class JavaClients:
         words = {"subscriptions": subscriptions, "orderly": orderly, "trace": trace, "replies_with": replier}
         return self._start(JavaPushConsumer, "push", group, _FIRST | settings, **words)
 
-    def puller(self, group: str, **settings: object) -> JavaPullConsumer:
+    def pull_consumer(self, group: str, **settings: object) -> JavaPullConsumer:
         """Start a consumer that holds the loop itself."""
         return self._start(JavaPullConsumer, "puller", group, settings)
 

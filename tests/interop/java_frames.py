@@ -10,7 +10,7 @@ from tests.interop.peer import Peer
 __all__ = ["WAYS", "only", "read_by_java", "written_by_java"]
 
 WAYS = ("line", "alone")
-"""Java has two writers: the one on its lines, which knows short cuts, and the plain one."""
+"""Java has two writers: the one on its connections, which knows short cuts, and the plain one."""
 
 _JAVA_TYPES = {HeaderType.JSON: "JSON", HeaderType.BINARY: "ROCKETMQ"}
 _OUR_TYPES = {name: kind for kind, name in _JAVA_TYPES.items()}

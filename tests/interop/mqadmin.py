@@ -47,5 +47,5 @@ class Mqadmin:
     def run(self, command: str, *arguments: object) -> Output:
         """Run a command, however it goes."""
         words = [command, "-n", self.cluster.name_server, *map(str, arguments)]
-        told = self.process.ask("mqadmin", arguments=words)
-        return Output(told["out"], told["err"])
+        reported = self.process.ask("mqadmin", arguments=words)
+        return Output(reported["out"], reported["err"])

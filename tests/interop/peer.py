@@ -30,9 +30,9 @@ class JavaRefused(Exception):
 class Peer:
     """One running Java process."""
 
-    def __init__(self, release: str, process: subprocess.Popen[bytes], said: IO[bytes]) -> None:
+    def __init__(self, release: str, process: subprocess.Popen[bytes], output: IO[bytes]) -> None:
         self.release = release
-        self._process, self._said = process, said
+        self._process, self._output = process, output
 
     @property
     def is_4(self) -> bool:
@@ -48,8 +48,8 @@ class Peer:
         self._process.stdin.flush()
         line = self._process.stdout.readline()
         if not line:
-            self._said.seek(0)
-            raise RuntimeError(f"Java {self.release} ended: {self._said.read().decode('utf-8', 'replace')[-2000:]}")
+            self._output.seek(0)
+            raise RuntimeError(f"Java {self.release} ended: {self._output.read().decode('utf-8', 'replace')[-2000:]}")
         answer = json.loads(line)
         if "refused" in answer:
             raise JavaRefused(answer["refused"])
@@ -67,16 +67,16 @@ def running(release: str) -> Iterator[Peer]:
     with (
         # Apache's loggers write below the home of the user: give them one that goes away.
         tempfile.TemporaryDirectory(prefix="steelyard-interop-") as home,
-        tempfile.TemporaryFile() as said,
+        tempfile.TemporaryFile() as output,
         subprocess.Popen(
             [java, *_SETTINGS, f"-Duser.home={home}", "-cp", class_path(release), "peer.Peer"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=said,
+            stderr=output,
             cwd=home,
         ) as process,
     ):
-        yield Peer(release, process, said)
+        yield Peer(release, process, output)
 
 
 def _written(word: Word) -> Iterator[str]:

@@ -86,7 +86,7 @@ class SecuredBroker(ApacheBroker):
                 why = "it is not registered"
             except SteelyardError as error:
                 why = str(error)
-            assert time.monotonic() < end, f"{why}: {self.said()}"
+            assert time.monotonic() < end, f"{why}: {self.output()}"
             time.sleep(0.2)
 
     @property
@@ -155,7 +155,7 @@ async def _make_accounts(broker: SecuredBroker) -> None:
 
 @contextmanager
 def with_certificate(release: str, root: Path, certificate: Path, mode: str) -> Iterator[SecuredBroker]:
-    """Run a broker and a name server that show a certificate; the mode says whether plain lines are let in."""
+    """Run a broker and a name server that show a certificate; the mode says whether plain connections are let in."""
     root.mkdir(parents=True, exist_ok=True)
     words = root.parent / f"{root.name}-tls.properties"
     words.write_text(

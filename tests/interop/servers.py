@@ -21,7 +21,7 @@ from steelyard.wire.command import Command, CommandFields
 from steelyard.wire.frames import FrameDecoder, encode_frame
 from tests.interop.jars import server_class_path
 
-__all__ = ["ApacheBroker", "Line", "apache", "free_port"]
+__all__ = ["ApacheBroker", "WireConnection", "apache", "free_port"]
 
 _SMALL = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:MaxDirectMemorySize=256m")
 _OPENED = (
@@ -45,7 +45,7 @@ _LOGBACK = """<configuration>
 """
 
 
-class Line:
+class WireConnection:
     """A plain blocking connection: a command out, its answer back."""
 
     def __init__(self, port: int) -> None:
@@ -60,7 +60,7 @@ class Line:
         while True:
             received = self._socket.recv(1 << 16)
             if not received:
-                raise RuntimeError(f"the broker closed the line instead of answering {code}")
+                raise RuntimeError(f"the broker closed the connection instead of answering {code}")
             for command in self._splitter.feed(received):
                 if command.is_response and command.opaque == opaque:
                     return command
@@ -119,10 +119,10 @@ class ApacheBroker:
 
     def _start(self, startup: str, settings: Path) -> None:
         home = settings.parent
-        with (home / f"{settings.stem}.out").open("wb") as said:
+        with (home / f"{settings.stem}.out").open("wb") as output:
             places = [f"-Duser.home={home}", f"-Drocketmq.home.dir={home}", "-cp", server_class_path(self.release)]
             command = ["java", *self._memory, *_OPENED, *places, f"org.apache.rocketmq.{startup}", "-c", str(settings)]
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, cwd=home)
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=home)
         self._processes.append(process)
 
     def wait_until_it_answers(self) -> None:
@@ -130,8 +130,8 @@ class ApacheBroker:
         end = time.monotonic() + _START_SECONDS
         while time.monotonic() < end and self._processes[-1].poll() is None:
             try:
-                with self.line() as line:
-                    answer = line.ask(RequestCode.GET_BROKER_CONFIG, {})
+                with self.connection() as connection:
+                    answer = connection.ask(RequestCode.GET_BROKER_CONFIG, {})
             except (OSError, RuntimeError):
                 time.sleep(0.1)
                 continue
@@ -139,26 +139,26 @@ class ApacheBroker:
             if root != str(self.root):
                 raise RuntimeError(f"port {self.port} is somebody else's: its broker stores in {root}")
             return
-        raise RuntimeError(f"Apache's broker {self.release} does not start: {self.said()}")
+        raise RuntimeError(f"Apache's broker {self.release} does not start: {self.output()}")
 
     @property
     def pid(self) -> int:
         """The broker's own process, without the name server."""
         return self._processes[-1].pid
 
-    def said(self) -> str:
+    def output(self) -> str:
         """Return the end of what the broker told its logs."""
         logs = [path for path in Path(self._home.name).rglob("*") if path.suffix in (".out", ".log") and path.is_file()]
         return "\n".join(f"{path.name}: {path.read_text(errors='replace')[-1500:]}" for path in sorted(logs))
 
     @contextmanager
-    def line(self) -> Iterator[Line]:
+    def connection(self) -> Iterator[WireConnection]:
         """Connect, and hang up afterwards."""
-        line = Line(self.port)
+        connection = WireConnection(self.port)
         try:
-            yield line
+            yield connection
         finally:
-            line.close()
+            connection.close()
 
     def stop(self) -> None:
         """Let the broker close its directory, and end both."""

@@ -35,20 +35,20 @@ def open_shop(hands: JavaClients, topic: str, group: str) -> Shop:
     gone = hands.push(idlers, every(topic))
     consumer = hands.push(group, every(topic))
     gone.wait(2 * QUEUES)
-    _told(hands, gone, topic, idlers, [2, 2, 2, 2])
+    _reported(hands, gone, topic, idlers, [2, 2, 2, 2])
     gone.stop()
     sent.append(producer.send_selected(topic, "more", QUEUES - 1, tags="T", keys="m"))
     consumer.wait(2 * QUEUES + 1)
-    _told(hands, consumer, topic, group, [2, 2, 2, 3])
+    _reported(hands, consumer, topic, group, [2, 2, 2, 3])
     return Shop(topic, group, idlers, sellers, sent, consumer, producer)
 
 
-def _told(hands: JavaClients, consumer: JavaPushConsumer, topic: str, group: str, offsets: list[int]) -> None:
+def _reported(hands: JavaClients, consumer: JavaPushConsumer, topic: str, group: str, offsets: list[int]) -> None:
     """Wait until the broker was told how far a group is."""
 
     def known() -> list[int]:
         consumer.persist()
-        with hands.cluster.line() as line:
-            return [committed(line, group, topic, number) for number in range(QUEUES)]
+        with hands.cluster.connection() as connection:
+            return [committed(connection, group, topic, number) for number in range(QUEUES)]
 
     until(known, lambda found: found == offsets)

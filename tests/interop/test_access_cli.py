@@ -1,4 +1,4 @@
-"""`steelyard access` with servers of Apache's that are closed to strangers: what its page shows is what happens."""
+"""`steelyard access` with Apache's servers under access control: what its page shows is what happens."""
 
 from pathlib import Path
 

@@ -45,9 +45,9 @@ def name() -> str:
     return f"admin-{next(_numbers)}"
 
 
-async def _until(look: Callable[[], Awaitable[T]], is_good: Callable[[T], bool]) -> T:
+async def _until(collect: Callable[[], Awaitable[T]], is_good: Callable[[T], bool]) -> T:
     end_s = asyncio.get_running_loop().time() + _WAIT_S
-    while not is_good(found := await look()):
+    while not is_good(found := await collect()):
         assert asyncio.get_running_loop().time() < end_s, f"it stays {found}"
         await asyncio.sleep(0.05)
     return found
@@ -146,10 +146,10 @@ def test_a_dead_letter_is_given_to_its_group_again(apache_cluster: Cluster, name
         stored = put(apache_cluster.broker, _queue(apache_cluster, name), b"sad", KEYS="k")
         give_up(apache_cluster.broker, name, parse_offset_id(stored.msg_id)[1], name)
 
-        async def look() -> list[StoredMessage]:
+        async def collect() -> list[StoredMessage]:
             return await admin.dead_letters.list(name)
 
-        (dead,) = await _until(look, bool)
+        (dead,) = await _until(collect, bool)
         sent = await admin.dead_letters.resend(dead)
         again = await _until(lambda: admin.messages.at(sent.queue, sent.offset), lambda found: found is not None)
         assert again is not None
@@ -194,11 +194,11 @@ def test_a_group_that_is_online_is_moved_or_it_is_said_why_not(apache_cluster: C
             group = f"{name}-group"
             pushed: asyncio.Queue[dict[Queue, int]] = asyncio.Queue()
 
-            def heard(_: str, request: Command) -> None:
+            def received(_: str, request: Command) -> None:
                 pushed.put_nowait(dict(decode_body(ResetOffsets, request.body).offsets))
 
             async with ManualMember(apache_cluster.name_server, group, (name,), "m@sy1") as member:
-                member.session.request_handlers[RequestCode.RESET_CONSUMER_CLIENT_OFFSET] = heard
+                member.session.request_handlers[RequestCode.RESET_CONSUMER_CLIENT_OFFSET] = received
                 plan = await admin.offsets.plan_reset(group, name, "last")
                 assert plan.members == 1
                 await admin.offsets.apply(plan)
@@ -242,8 +242,8 @@ def test_a_group_is_seen_through_its_members(apache_cluster: Cluster, name: str)
                 assert (view.strategy, view.queues[0].committed) == ("STICKY", 3)
                 assert {member.topics for member in view.members} == {(name,)}
                 assert all(member.started_at is not None for member in view.members)
-                told = dry_run_rebalance(view, leave=["b@sy1"])
-                assert (told.moved, told.least) == (2, 2)
+                reported = dry_run_rebalance(view, leave=["b@sy1"])
+                assert (reported.moved, reported.least) == (2, 2)
                 (listed,) = [each for each in await admin.groups.list() if each.name == group]
                 assert (listed.members, listed.kind, listed.lag) == (2, "push", 13)
                 running = await admin.groups.member_status(group, "a@sy1")

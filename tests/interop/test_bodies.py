@@ -155,7 +155,7 @@ def test_a_route_is_read_with_raw_and_with_quoted_ids(java: Peer, quoted_ids: bo
     assert decode_body(RouteBody, returned).route("orders") == ROUTE.route("orders")
 
 
-def test_we_read_the_route_as_name_servers_write_it_to_new_callers(java: Peer) -> None:
+def test_we_read_the_route_as_name_servers_write_it_to_new_clients(java: Peer) -> None:
     features = ["BrowserCompatible", "MapSortField"]
     features += ["QuoteFieldNames", "SkipTransientField"] if java.is_4 else []
     returned = java.ask_bytes("rewrite-body", encode_body(ROUTE), "TopicRouteData", *features)

@@ -12,7 +12,7 @@ import pytest
 
 from steelyard.balance.producer.broker_latency import MODERN
 from tests.client import broker_trouble
-from tests.client.broker_trouble import Pace
+from tests.client.broker_trouble import TrialTimings
 from tests.client.process_cluster import Ground, our_ground
 from tests.client.proxy import Proxy
 from tests.interop.backends import OURS, chosen
@@ -22,7 +22,7 @@ from tests.interop.servers import apache
 
 pytestmark = pytest.mark.timeout(300)
 
-PACE = Pace(timeout_s=3.0, table=MODERN, flow=20, halted_s=8.0)
+PACE = TrialTimings(timeout_s=3.0, table=MODERN, flow=20, halted_s=8.0)
 EAST, WEST = "broker-east", "broker-west"
 _SETTINGS: dict[str, object] = {"mappedFileSizeCommitLog": 64 << 20}
 _SMALL = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:MaxDirectMemorySize=256m")
@@ -40,11 +40,11 @@ class _FrontDoor:
         raise NotImplementedError
 
     def kill(self) -> None:
-        """Take no lines."""
+        """Accept no connections."""
         self._proxy.refuse()
 
     def start(self) -> None:
-        """Take lines again."""
+        """Accept connections again."""
         self._proxy.accept()
 
 
@@ -82,13 +82,13 @@ def ground(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         pytest.skip(str(problem))
 
 
-def test_a_broker_that_is_killed_is_walked_around_and_used_again(ground: Ground) -> None:
+def test_a_broker_that_is_killed_is_avoided_and_used_again(ground: Ground) -> None:
     # The other one is as good, but Apache's name server would go with it.
     show("a broker is killed", broker_trouble.a_broker_is_killed(ground, PACE, WEST))
 
 
 @pytest.mark.parametrize("broker", [EAST, WEST])
-def test_a_broker_that_is_halted_is_walked_around_and_used_again(ground: Ground, broker: str) -> None:
+def test_a_broker_that_is_halted_is_avoided_and_used_again(ground: Ground, broker: str) -> None:
     show(f"{broker} is halted", broker_trouble.a_broker_is_halted(ground, PACE, broker))
 
 

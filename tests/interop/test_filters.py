@@ -24,7 +24,7 @@ Verdict = list[bool] | None
 """Which messages match, or None for a condition that is refused."""
 
 
-class Judge:
+class JavaFilter:
     """A Java process that judges conditions with the classes of one release."""
 
     def __init__(self, release: str, process: subprocess.Popen[str]) -> None:
@@ -38,29 +38,29 @@ class Judge:
         sent = (",".join(f"{_hex(name)}={_hex(value)}" for name, value in each.items()) or "," for each in asked)
         self._process.stdin.write(" ".join((_hex(condition), *sent)) + "\n")
         self._process.stdin.flush()
-        said = self._process.stdout.readline().strip()
-        return None if said == "refused" else [each == "1" for each in said]
+        output = self._process.stdout.readline().strip()
+        return None if output == "refused" else [each == "1" for each in output]
 
 
 @contextmanager
-def running(release: str) -> Iterator[Judge]:
+def running(release: str) -> Iterator[JavaFilter]:
     """Start a process for a release; it ends when there is nothing more to read for it."""
     command = [shutil.which("java") or "java", "-Xmx256m", "-cp", server_class_path(release), str(_PROGRAM)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        yield Judge(release, process)
+        yield JavaFilter(release, process)
 
 
 @pytest.fixture(scope="module")
-def judges() -> Iterator[dict[str, Judge]]:
+def java_filters() -> Iterator[dict[str, JavaFilter]]:
     """Start a judge for each release."""
     with ExitStack() as processes:
         yield {release: processes.enter_context(running(release)) for release in SERVER_RELEASES}
 
 
 @pytest.fixture(scope="module", params=SERVER_RELEASES)
-def judge(request: pytest.FixtureRequest, judges: dict[str, Judge]) -> Judge:
+def java_filter(request: pytest.FixtureRequest, java_filters: dict[str, JavaFilter]) -> JavaFilter:
     """Give the judge of one release; a test that takes it runs with each of them."""
-    return judges[request.param]
+    return java_filters[request.param]
 
 
 def ours(condition: str, asked: Sequence[Properties]) -> Verdict:
@@ -87,9 +87,11 @@ def _hex(text: str) -> str:
 
 @settings(max_examples=2500)
 @given(condition=conditions.map(written), asked=st.lists(messages, min_size=4, max_size=12))
-def test_a_condition_matches_the_same_messages(judge: Judge, condition: str, asked: list[Properties]) -> None:
-    if judge.knows_searches or not any(word in condition for word in _NEWER_WORDS):
-        assert ours(condition, asked) == judge.verdict(condition, asked)
+def test_a_condition_matches_the_same_messages(
+    java_filter: JavaFilter, condition: str, asked: list[Properties]
+) -> None:
+    if java_filter.knows_searches or not any(word in condition for word in _NEWER_WORDS):
+        assert ours(condition, asked) == java_filter.verdict(condition, asked)
 
 
 _WORDS = (
@@ -114,10 +116,10 @@ _tight = st.lists(st.sampled_from(_WORDS), max_size=7).map("".join)
 @example("a = b = c")
 @example("TRUE = a")
 @example("+a IN ('x')")
-def test_whatever_is_written_is_read_alike(judges: dict[str, Judge], text: str) -> None:
+def test_whatever_is_written_is_read_alike(java_filters: dict[str, JavaFilter], text: str) -> None:
     asked: list[Properties] = [{}, {"a": "1"}, {"a": "3", "b": "x"}, {"b": "it's", "TAGS": "true", "$x_1": "2.5"}]
     if not any(stricter in reason(text) for stricter in _STRICTER):
-        assert ours(text, asked) == judges[SERVER_RELEASES[-1]].verdict(text, asked)
+        assert ours(text, asked) == java_filters[SERVER_RELEASES[-1]].verdict(text, asked)
 
 
 def _mutations(text: str) -> list[str]:
@@ -126,7 +128,7 @@ def _mutations(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("rest", [")", "b = 2", "AN b = 2", "LIKE 'x'", "NULL"])
-def test_java_drops_what_follows_a_condition_and_we_refuse_it(judge: Judge, rest: str) -> None:
+def test_java_drops_what_follows_a_condition_and_we_refuse_it(java_filter: JavaFilter, rest: str) -> None:
     asked = [{"a": "1"}]
-    assert judge.verdict(f"a = 1 {rest}", asked) == [True]
+    assert java_filter.verdict(f"a = 1 {rest}", asked) == [True]
     assert ours(f"a = 1 {rest}", asked) is None

@@ -54,8 +54,8 @@ def test_what_go_sends_arrives(hands: JavaClients, topic: str, group: str) -> No
 def test_go_sends_without_waiting_and_in_batches(hands: JavaClients, topic: str, group: str) -> None:
     producer = hands.producer("go-senders")
     producer.send_async(topic, "later")
-    (told,) = producer.wait_sent(1)
-    assert told["status"] == "SEND_OK"
+    (reported,) = producer.wait_sent(1)
+    assert reported["status"] == "SEND_OK"
     producer.send_oneway(topic, "never told")
     batch = producer.send_batch(topic, [f"item {number}" for number in range(5)], tags="B")
     assert batch.status == "SEND_OK"
@@ -148,7 +148,7 @@ def test_two_members_settle_on_two_queues_each(hands: JavaClients, topic: str, g
         return [sum(each.body in bodies for each in consumer.received()) for consumer in both]
 
     # While queues change hands, one member may hear all, and both may hear the same.
-    until(hearers, lambda heard: heard == [QUEUES // 2] * 2, seconds=SETTLED_S)
+    until(hearers, lambda counts: counts == [QUEUES // 2] * 2, seconds=SETTLED_S)
 
 
 def test_how_far_a_group_is_stands_at_the_broker(hands: JavaClients, cluster: Cluster, topic: str, group: str) -> None:
@@ -157,9 +157,9 @@ def test_how_far_a_group_is_stands_at_the_broker(hands: JavaClients, cluster: Cl
         producer.send(topic, f"body {number}")
     consumer = hands.push(group, every(topic))
     consumer.wait(8)
-    with cluster.line() as line:
+    with cluster.connection() as connection:
         until(
-            lambda: [committed(line, group, topic, queue) for queue in range(QUEUES)],
+            lambda: [committed(connection, group, topic, queue) for queue in range(QUEUES)],
             lambda offsets: offsets == [2] * QUEUES,
         )
     consumer.stop()

@@ -69,13 +69,13 @@ class _Group:
         for _ in range(count):
             consumer = Consumer(namesrv, group=self.name, start_from="first")
             consumer.handles(self.topic)(self._handle)
-            consumer.on_rebalance(self._moved)
+            consumer.on_rebalance(self._rebalanced)
             self.members.append(stack.enter_context(consumer))
 
     async def _handle(self, message: StoredMessage) -> None:
         self.handled.add(message.queue)
 
-    def _moved(self, move: Rebalanced) -> None:
+    def _rebalanced(self, move: Rebalanced) -> None:
         if move.released or move.lost:
             self.given_up.append(move)
 
@@ -104,10 +104,10 @@ def _until(condition: Callable[[], bool], what: Callable[[], object]) -> None:
 
 def _until_shared(groups: Sequence[_Group], others: int) -> None:
     for group in groups:
-        _until(partial(group.is_shared, others), partial(_story, group))
+        _until(partial(group.is_shared, others), partial(_scenario, group))
 
 
-def _story(group: _Group) -> object:
+def _scenario(group: _Group) -> object:
     return group.name, group.size, group.owned(), group.sent - group.handled
 
 
@@ -155,7 +155,7 @@ def _send(pair: BrokerPair, groups: Sequence[_Group]) -> None:
 
 def _until_read(groups: Sequence[_Group]) -> None:
     for group in groups:
-        _until(group.is_read, partial(_story, group))
+        _until(group.is_read, partial(_scenario, group))
 
 
 def _assert_nothing_given_up(groups: Sequence[_Group]) -> None:
@@ -217,7 +217,7 @@ def test_a_member_killed_while_another_hangs_is_replaced(pair: BrokerPair) -> No
         time.sleep(15)
         killed.kill()
         began_s = time.monotonic()
-        _until(lambda: sum(map(len, group.owned())) >= before + _QUEUES // 3, partial(_story, group))
+        _until(lambda: sum(map(len, group.owned())) >= before + _QUEUES // 3, partial(_scenario, group))
         print(f"taken over after {time.monotonic() - began_s:.1f} s on {pair.backend}")
         listed = pair.listed(group.name)
         assert all(len(set(ids)) == 2 for ids in listed.values()), f"not before the hung one was dropped: {listed}"

@@ -66,7 +66,7 @@ def test_topics_are_made_changed_and_removed(hands: JavaClients, mqadmin: Mqadmi
     assert topic not in mqadmin("topicList").lines
 
 
-def test_the_broker_tells_of_itself(hands: JavaClients, mqadmin: Mqadmin, shop: Shop) -> None:
+def test_the_broker_reports_itself(hands: JavaClients, mqadmin: Mqadmin, shop: Shop) -> None:
     cluster, broker, address = hands.cluster.cluster_name, hands.cluster.broker_name, hands.cluster.broker
     (row,) = mqadmin("clusterList").rows()
     assert row[:5] == [cluster, broker, "0", address, "V4_9_7" if hands.cluster.is_4 else "V5_5_0"]
@@ -98,8 +98,8 @@ def test_the_broker_is_set_and_cleaned(hands: JavaClients, mqadmin: Mqadmin) -> 
     assert before["brokerName"] == hands.cluster.broker_name
     assert (before["brokerClusterName"], before["brokerId"]) == (hands.cluster.cluster_name, "0")
     for value in ("700", before["flushIntervalCommitLog"]):
-        told = mqadmin("updateBrokerConfig", "-b", address, "-k", "flushIntervalCommitLog", "-v", value)
-        assert told.lines == [f"update broker config success, {address}"]
+        reported = mqadmin("updateBrokerConfig", "-b", address, "-k", "flushIntervalCommitLog", "-v", value)
+        assert reported.lines == [f"update broker config success, {address}"]
         assert mqadmin("getBrokerConfig", "-b", address).pairs()["flushIntervalCommitLog"] == value
     assert mqadmin("cleanExpiredCQ", "-b", address).lines == ["success"]
     assert mqadmin("cleanUnusedTopic", "-b", address).lines == ["success"]
@@ -124,8 +124,8 @@ def test_the_name_server_keeps_values_and_permissions(hands: JavaClients, mqadmi
 def test_the_name_server_is_set(hands: JavaClients, mqadmin: Mqadmin) -> None:
     name = "serverSocketBacklog" if hands.cluster.is_4 else "enableTopicList"
     settings = mqadmin("getNamesrvConfig").pairs()
-    told = mqadmin("updateNamesrvConfig", "-k", name, "-v", settings[name])
-    assert f"update name server config success![{hands.cluster.name_server}]" in told.out
+    reported = mqadmin("updateNamesrvConfig", "-k", name, "-v", settings[name])
+    assert f"update name server config success![{hands.cluster.name_server}]" in reported.out
     assert mqadmin("getNamesrvConfig").pairs()[name] == settings[name]
 
 

@@ -69,39 +69,41 @@ def test_one_consumer_may_have_several_topics(hands: JavaClients, topic: str, gr
 
 
 def test_a_pull_consumer_holds_the_loop(hands: JavaClients, topic: str, group: str) -> None:
-    producer, puller = hands.producer("senders"), hands.puller(group)
-    queues = puller.queues(topic)
+    producer, pull_consumer = hands.producer("senders"), hands.pull_consumer(group)
+    queues = pull_consumer.queues(topic)
     assert queues == [(topic, hands.cluster.broker_name, number) for number in range(4)]
     queue = queues[2]
-    assert puller.pull(queue, 0).status == "NO_NEW_MSG"
+    assert pull_consumer.pull(queue, 0).status == "NO_NEW_MSG"
     for number in range(10):
         producer.send_to(queue, str(number), tags="even" if number % 2 == 0 else "odd")
-    assert puller.bounds(queue) == (0, 10)
+    assert pull_consumer.bounds(queue) == (0, 10)
 
-    page = puller.pull(queue, 0, most=4)
+    page = pull_consumer.pull(queue, 0, most=4)
     assert (page.status, page.next, page.min, page.max) == ("FOUND", 4, 0, 10)
     assert [each.body for each in page.messages] == ["0", "1", "2", "3"]
-    odd = puller.pull(queue, 4, tags="odd")
+    odd = pull_consumer.pull(queue, 4, tags="odd")
     assert [each.body for each in odd.messages] == ["5", "7", "9"]
     assert (odd.status, odd.next) == ("FOUND", 10)
-    none = puller.pull(queue, 0, tags="neither")
+    none = pull_consumer.pull(queue, 0, tags="neither")
     assert (none.status, none.next, none.messages) == ("NO_MATCHED_MSG", 10, [])
-    end = puller.pull(queue, 10)
+    end = pull_consumer.pull(queue, 10)
     assert (end.status, end.next) == ("NO_NEW_MSG", 10)
-    beyond = puller.pull(queue, 99)
+    beyond = pull_consumer.pull(queue, 99)
     assert (beyond.status, beyond.next) == ("OFFSET_ILLEGAL", 10)
 
 
 def test_a_pull_consumer_keeps_its_offsets_at_the_broker(hands: JavaClients, topic: str, group: str) -> None:
-    producer, puller = hands.producer("senders"), hands.puller(group)
-    queue = puller.queues(topic)[1]
+    producer, pull_consumer = hands.producer("senders"), hands.pull_consumer(group)
+    queue = pull_consumer.queues(topic)[1]
     for number in range(5):
         producer.send_to(queue, str(number))
-    assert len(puller.pull(queue, 0).messages) == 5  # the first pull makes the group; 5.x keeps no offsets of others
-    puller.commit(queue, 3)
-    assert until(lambda: puller.committed(queue), lambda offset: offset == 3) == 3
-    puller.stop()
-    assert hands.puller(group).committed(queue) == 3
+    assert (
+        len(pull_consumer.pull(queue, 0).messages) == 5
+    )  # the first pull makes the group; 5.x keeps no offsets of others
+    pull_consumer.commit(queue, 3)
+    assert until(lambda: pull_consumer.committed(queue), lambda offset: offset == 3) == 3
+    pull_consumer.stop()
+    assert hands.pull_consumer(group).committed(queue) == 3
 
 
 def test_a_lite_consumer_subscribes_polls_and_commits(hands: JavaClients, topic: str, group: str) -> None:

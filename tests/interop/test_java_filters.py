@@ -43,15 +43,15 @@ def test_only_what_meets_a_condition_arrives(
 
 
 def test_a_pull_may_carry_a_condition(hands: JavaClients, topic: str, group: str) -> None:
-    producer, puller = hands.producer("senders"), hands.puller(group, heartbeatBrokerInterval=1000)
-    queue = puller.queues(topic)[0]
+    producer, pull_consumer = hands.producer("senders"), hands.pull_consumer(group, heartbeatBrokerInterval=1000)
+    queue = pull_consumer.queues(topic)[0]
     for number in range(6):
         producer.send_to(queue, str(number), properties={"n": number})
 
     def pulled() -> list[str | None]:
         # The older client refuses by itself until a heartbeat told it the broker's version.
         try:
-            return [each.body for each in puller.pull(queue, 0, sql="n >= 4").messages]
+            return [each.body for each in pull_consumer.pull(queue, 0, sql="n >= 4").messages]
         except JavaRefused as refused:
             return [str(refused)]
 

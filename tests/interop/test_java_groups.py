@@ -20,8 +20,8 @@ pytestmark = pytest.mark.timeout(150)
 def wide(topic: str, hands: JavaClients) -> str:
     """Make a topic of eight queues."""
     name = f"{topic}-wide"
-    with hands.cluster.line() as line:
-        create_topic(line, name, QUEUES)
+    with hands.cluster.connection() as connection:
+        create_topic(connection, name, QUEUES)
     hands.cluster.wait_for_route(name)
     return name
 
@@ -72,8 +72,8 @@ def test_lite_consumers_share_too(hands: JavaClients, wide: str, group: str) -> 
 def test_a_queue_that_is_added_finds_an_owner(hands: JavaClients, topic: str, group: str) -> None:
     members = [hands.push(group, every(topic)) for _ in range(2)]
     shared(members, topic, [2, 2])
-    with hands.cluster.line() as line:
-        create_topic(line, topic, 6)
+    with hands.cluster.connection() as connection:
+        create_topic(connection, topic, 6)
     shared(members, topic, [3, 3], seconds=40)
 
 
@@ -87,19 +87,19 @@ def test_two_members_with_one_client_id_are_seen(
         # Apache lists both, so that each takes the first half and nobody the second; ours counts them once.
         times = 1 if hands.cluster.is_ours else 2
         until(lambda: mqadmin("consumerConnection", "-g", group).out, lambda out: out.count("10.9.8.7@twin") == times)
-        halves = [0, 1, 2, 3] if times == 2 else list(range(QUEUES))
-        until(lambda: [first.owned(wide), second.owned(wide)], lambda owned: owned == [halves, halves])
+        half_messages = [0, 1, 2, 3] if times == 2 else list(range(QUEUES))
+        until(lambda: [first.owned(wide), second.owned(wide)], lambda owned: owned == [half_messages, half_messages])
         with Admin(hands.cluster.name_server) as admin:
-            told = [hazard.message for hazard in admin.groups.describe(group).findings]
+            reported = [warning.message for warning in admin.groups.describe(group).findings]
         if hands.cluster.is_ours:
-            hazard = f"group {group} has the client id 10.9.8.7@twin on several connections"
-            until(lambda: caplog.text, lambda text: hazard in text)
-            (sentence,) = [each for each in told if each.startswith(hazard)]
+            warning = f"group {group} has the client id 10.9.8.7@twin on several connections"
+            until(lambda: caplog.text, lambda text: warning in text)
+            (sentence,) = [each for each in reported if each.startswith(warning)]
             assert "they read the same queues, and each handles all messages of them" in sentence
-            assert not [each for each in told if "unread" in each]
+            assert not [each for each in reported if "unread" in each]
         else:
-            hazard = f"group {group} lists 10.9.8.7@twin more than once"
-            (sentence,) = [each for each in told if each.startswith(hazard)]
+            warning = f"group {group} lists 10.9.8.7@twin more than once"
+            (sentence,) = [each for each in reported if each.startswith(warning)]
             assert "reads the first of its shares and nobody the others, so queues stay unread" in sentence
         second.stop()
 

@@ -32,8 +32,8 @@ def test_a_new_group_at_the_end_of_an_empty_topic_misses_nothing(hands: JavaClie
     producer, missed = hands.producer("senders"), []
     for number in range(ROUNDS):
         name = f"{topic}-{number}"
-        with hands.cluster.line() as line:
-            create_topic(line, name, 4)
+        with hands.cluster.connection() as connection:
+            create_topic(connection, name, 4)
         hands.cluster.wait_for_route(name)
         # Now and then pulls of a 5.5 member are refused after its start (25, by Apache's broker too) until it sends its
         # next heartbeat, so that comes soon.
@@ -55,17 +55,17 @@ def test_a_new_group_at_the_end_of_an_empty_topic_misses_nothing(hands: JavaClie
 
 
 def test_times_are_found_in_a_queue(hands: JavaClients, topic: str, group: str) -> None:
-    producer, puller = hands.producer("senders"), hands.puller(group)
+    producer, pull_consumer = hands.producer("senders"), hands.pull_consumer(group)
     queue = (topic, hands.cluster.broker_name, 0)
     for number in range(5):
         producer.send_to(queue, str(number))
         time.sleep(0.02)  # so that no two have the same time
-    found = until(lambda: puller.pull(queue, 0).messages, lambda found: len(found) == 5)
+    found = until(lambda: pull_consumer.pull(queue, 0).messages, lambda found: len(found) == 5)
     stored = [each.stored_ms for each in found]
-    assert [puller.search(queue, at_ms) for at_ms in stored] == [0, 1, 2, 3, 4]
-    assert puller.search(queue, 0) == 0
-    assert puller.search(queue, stored[-1] + 60_000) == (4 if hands.cluster.is_4 else 5)
-    assert puller.ask("puller-earliest", queue=queue) == stored[0]
+    assert [pull_consumer.search(queue, at_ms) for at_ms in stored] == [0, 1, 2, 3, 4]
+    assert pull_consumer.search(queue, 0) == 0
+    assert pull_consumer.search(queue, stored[-1] + 60_000) == (4 if hands.cluster.is_4 else 5)
+    assert pull_consumer.ask("puller-earliest", queue=queue) == stored[0]
 
 
 def test_a_group_goes_on_where_it_stopped(hands: JavaClients, topic: str, group: str) -> None:
@@ -87,12 +87,12 @@ def test_a_reset_reaches_a_consumer_that_runs(hands: JavaClients, mqadmin: Mqadm
         producer.send(topic, str(number))
     consumer = hands.push(group, every(topic))
     consumer.wait(8)
-    _told(hands, consumer, topic, group)
-    told = mqadmin("resetOffsetByTime", "-g", group, "-t", topic, "-s", "0")
-    assert told.out.count(hands.cluster.broker_name) == 4
+    _reported(hands, consumer, topic, group)
+    reported = mqadmin("resetOffsetByTime", "-g", group, "-t", topic, "-s", "0")
+    assert reported.out.count(hands.cluster.broker_name) == 4
     found = consumer.wait(16, seconds=30)
     assert sorted(int(each.body or "") for each in found) == sorted([*range(8), *range(8)])
-    _told(hands, consumer, topic, group)
+    _reported(hands, consumer, topic, group)
 
 
 def test_a_group_can_be_moved_to_the_end(hands: JavaClients, mqadmin: Mqadmin, topic: str, group: str) -> None:
@@ -101,7 +101,7 @@ def test_a_group_can_be_moved_to_the_end(hands: JavaClients, mqadmin: Mqadmin, t
     for number in range(8):
         producer.send(topic, str(number))
     consumer.wait(8)
-    _told(hands, consumer, topic, group)
+    _reported(hands, consumer, topic, group)
     consumer.stop()
     for number in range(8):
         producer.send(topic, f"skipped {number}")
@@ -117,15 +117,15 @@ def test_offsets_are_copied_to_another_group(hands: JavaClients, mqadmin: Mqadmi
         producer.send(topic, str(number))
     consumer = hands.push(group, every(topic))
     consumer.wait(8)
-    _told(hands, consumer, topic, group)
+    _reported(hands, consumer, topic, group)
     copy = f"{group}-copy"
-    with hands.cluster.line() as line:
-        create_group(line, copy)
+    with hands.cluster.connection() as connection:
+        create_group(connection, copy)
     mqadmin("cloneGroupOffset", "-s", group, "-d", copy, "-t", topic)
     assert _offsets(hands, topic, copy) == [2, 2, 2, 2]
 
 
-def _told(hands: JavaClients, consumer: JavaPushConsumer, topic: str, group: str) -> None:
+def _reported(hands: JavaClients, consumer: JavaPushConsumer, topic: str, group: str) -> None:
     """Wait until the broker was told that the first two of each queue are done."""
 
     def offsets() -> list[int]:
@@ -136,5 +136,5 @@ def _told(hands: JavaClients, consumer: JavaPushConsumer, topic: str, group: str
 
 
 def _offsets(hands: JavaClients, topic: str, group: str) -> list[int]:
-    with hands.cluster.line() as line:
-        return [committed(line, group, topic, number) for number in range(4)]
+    with hands.cluster.connection() as connection:
+        return [committed(connection, group, topic, number) for number in range(4)]

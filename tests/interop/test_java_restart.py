@@ -21,8 +21,8 @@ def test_members_read_on_after_a_restart_although_they_send_no_heartbeat(
 ) -> None:
     with Steelyard(data=tmp_path, cluster=CLUSTER_NAME, broker_name=BROKER_NAME) as running:
         cluster = Cluster(OURS, running.namesrv, running.brokers[BROKER_NAME])
-        with cluster.line() as line:
-            create_topic(line, "restarted", 4)
+        with cluster.connection() as connection:
+            create_topic(connection, "restarted", 4)
         hands = JavaClients(client_processes[release], cluster)
         consumer = hands.push("restarted-readers", every("restarted"), heartbeatBrokerInterval=NEVER_MS)
         producer = hands.producer("senders", instanceName="restarted-sender", sendMsgTimeout=20_000)

@@ -53,9 +53,9 @@ def test_a_pull_consumer_gives_a_message_back(hands: JavaClients, topic: str, gr
     producer = hands.producer("senders")
     queue = (topic, hands.cluster.broker_name, 0)
     producer.send_to(queue, "not now")
-    puller = hands.puller(group)
-    puller.give_back(queue, 0, level=1)
-    puller.stop()  # or it would share the group's retry queue
+    pull_consumer = hands.pull_consumer(group)
+    pull_consumer.give_back(queue, 0, level=1)
+    pull_consumer.stop()  # or it would share the group's retry queue
     other = f"{topic}-other"
     producer.send(other, "so that the topic is there")
     (found,) = hands.push(group, tagged(other, "none")).wait(1)
@@ -65,6 +65,6 @@ def test_a_pull_consumer_gives_a_message_back(hands: JavaClients, topic: str, gr
 def _dead_letter(hands: JavaClients, group: str) -> str:
     topic = f"%DLQ%{group}"
     hands.cluster.wait_for_route(topic)
-    with hands.cluster.line() as line:
-        (record,) = until(lambda: list(pull_all(line, topic, 0)), lambda found: len(found) == 1)
+    with hands.cluster.connection() as connection:
+        (record,) = until(lambda: list(pull_all(connection, topic, 0)), lambda found: len(found) == 1)
     return record.body.decode()

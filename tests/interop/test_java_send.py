@@ -80,8 +80,8 @@ def test_a_large_body_travels_compressed(hands: JavaClients, topic: str, group: 
     sent = hands.producer("senders").send(topic, "z", times=100_000)
     (found,) = hands.push(group, every(topic)).wait(1)
     assert (found.size, found.sum) == (100_000, crc32(b"z" * 100_000))
-    with hands.cluster.line() as line:
-        (stored,) = pull_all(line, topic, sent.queue)
+    with hands.cluster.connection() as connection:
+        (stored,) = pull_all(connection, topic, sent.queue)
     assert stored.sys_flag & COMPRESSED
     assert len(stored.body) < 10_000
 
@@ -149,10 +149,10 @@ def test_a_client_with_its_vip_channel_on_sends_and_consumes(hands: JavaClients,
     assert [producer.send(topic, str(number)).status for number in range(8)] == ["SEND_OK"] * 8
     consumer = hands.push(group, every(topic), vipChannelEnabled=True, instanceName=f"{group}-reads")
     assert sorted(each.body or "" for each in consumer.wait(8)) == [str(number) for number in range(8)]
-    with hands.cluster.line() as line:
+    with hands.cluster.connection() as connection:
 
         def offsets() -> list[int]:
             consumer.persist()
-            return [committed(line, group, topic, number) for number in range(4)]
+            return [committed(connection, group, topic, number) for number in range(4)]
 
         until(offsets, lambda found: found == [2, 2, 2, 2])

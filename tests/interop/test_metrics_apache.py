@@ -32,7 +32,7 @@ from steelyard.wire.codes import RequestCode
 from steelyard.wire.headers.send import SendMessageBack
 from steelyard.wire.message_ids import parse_offset_id
 from tests.interop.jars import RELEASE_5, SERVER_RELEASES, NotReady
-from tests.interop.servers import Line, apache, free_port
+from tests.interop.servers import WireConnection, apache, free_port
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -49,7 +49,7 @@ _NOT_OURS = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Reported:
     """What a broker tells after the story."""
 
     namesrv: str
@@ -63,7 +63,7 @@ class Told:
 
 
 @contextmanager
-def of_apache(root: Path, release: str = RELEASE_5) -> Iterator[Told]:
+def of_apache(root: Path, release: str = RELEASE_5) -> Iterator[Reported]:
     """Run Apache's broker."""
     port = free_port()
     settings: dict[str, object] = {
@@ -73,7 +73,7 @@ def of_apache(root: Path, release: str = RELEASE_5) -> Iterator[Told]:
     }
     try:
         with apache(release, root, **(settings if release == RELEASE_5 else {})) as broker:
-            yield Told(f"127.0.0.1:{broker.name_port}", broker.port, lambda: _fetched(port))
+            yield Reported(f"127.0.0.1:{broker.name_port}", broker.port, lambda: _fetched(port))
     except NotReady as problem:
         pytest.skip(str(problem))
 
@@ -85,17 +85,17 @@ def _fetched(port: int) -> str:
 
 
 @contextmanager
-def of_ours(root: Path) -> Iterator[Told]:
+def of_ours(root: Path) -> Iterator[Reported]:
     """Run our broker."""
     with Cluster(data=root, cluster="steelyard", broker_name="broker-a") as cluster:
         port = int(cluster.brokers["broker-a"].rpartition(":")[2])
-        yield Told(cluster.namesrv, port, lambda: format_exposition(cluster.run(collect_server_metrics)))
+        yield Reported(cluster.namesrv, port, lambda: format_exposition(cluster.run(collect_server_metrics)))
 
 
 @contextmanager
-def story(told: Told) -> Iterator[None]:
+def activity(reported: Reported) -> Iterator[None]:
     """Send and handle messages, end transactions, lose one to the dead letters; then a member has some in hand."""
-    with Admin(told.namesrv) as admin, Producer(told.namesrv, group="shop") as producer:
+    with Admin(reported.namesrv) as admin, Producer(reported.namesrv, group="shop") as producer:
         _patiently(lambda: admin.topics.create("orders", queues=1))
         admin.groups.create("billing")
         first = _patiently(lambda: producer.send(Message("orders", b"x" * 100)))
@@ -107,8 +107,8 @@ def story(told: Told) -> Iterator[None]:
         with suppress(ZeroDivisionError), producer.transaction(Message("paid", b"no")):
             raise ZeroDivisionError
         producer.transaction(Message("paid", b"not yet")).begin()
-        _give_up(told.port, parse_offset_id(first.offset_id)[1])
-        with _member(told.namesrv, admin):
+        _give_up(reported.port, parse_offset_id(first.offset_id)[1])
+        with _member(reported.namesrv, admin):
             for _ in range(_MORE):
                 producer.send(Message("orders", b"x" * 100))
             yield
@@ -127,12 +127,12 @@ def _patiently(act: Callable[[], T]) -> T:
 
 
 def _give_up(port: int, position: int) -> None:
-    line = Line(port)
+    connection = WireConnection(port)
     try:
         back = SendMessageBack(position, "billing", -1, origin_topic="orders", max_reconsume_times=3)
-        assert line.ask(RequestCode.CONSUMER_SEND_MSG_BACK, back).code == 0
+        assert connection.ask(RequestCode.CONSUMER_SEND_MSG_BACK, back).code == 0
     finally:
-        line.close()
+        connection.close()
 
 
 @contextmanager
@@ -168,8 +168,8 @@ def _labels(family: Metric) -> set[frozenset[str]]:
     return {frozenset(sample.labels) - _EXPORTERS_OWN for sample in family.samples}
 
 
-def _number(told: Told, wanted: MetricSpec, **labels: str) -> float | None:
-    family = told.families().get(wanted.name)
+def _number(reported: Reported, wanted: MetricSpec, **labels: str) -> float | None:
+    family = reported.families().get(wanted.name)
     samples = [] if family is None else family.samples
     found = [each.value for each in samples if labels.items() <= each.labels.items()]
     return sum(found) if found else None
@@ -201,10 +201,10 @@ LIKE = {
 def test_families_labels_and_numbers_are_those_of_a_real_broker(tmp_path: Path) -> None:
     seen = {}
     for who, running in (("apache", of_apache(tmp_path / "apache")), ("ours", of_ours(tmp_path / "ours"))):
-        with running as told, story(told):
+        with running as reported, activity(reported):
             for what, (measure, labels, number) in LIKE.items():
-                _agrees(f"{who}: {what}", told, measure, labels, number)
-            seen[who] = told.families()
+                _agrees(f"{who}: {what}", reported, measure, labels, number)
+            seen[who] = reported.families()
     ours, theirs = seen["ours"], seen["apache"]
     for measure in rocketmq.ROCKETMQ_METRICS:
         assert measure.name in theirs, f"{measure.name} is no name of Apache's; it has {sorted(theirs)}"
@@ -215,22 +215,22 @@ def test_families_labels_and_numbers_are_those_of_a_real_broker(tmp_path: Path) 
     assert [name for name in theirs if name not in declared and not _NOT_OURS.fullmatch(name)] == []
 
 
-def _agrees(what: str, told: Told, measure: MetricSpec, labels: dict[str, str], number: float) -> None:
+def _agrees(what: str, reported: Reported, measure: MetricSpec, labels: dict[str, str], number: float) -> None:
     """Wait for a number: it may take a moment until a member has pulled, or a half was looked at."""
     end = time.monotonic() + _PATIENCE_S
-    while (found := _number(told, measure, **labels)) != number:
+    while (found := _number(reported, measure, **labels)) != number:
         assert time.monotonic() < end, f"{what}: {measure.name} {labels} is {found}, and not {number}"
         time.sleep(0.2)
 
 
 @pytest.mark.parametrize("release", SERVER_RELEASES)
 def test_apaches_brokers_are_measured_from_outside(tmp_path: Path, release: str) -> None:
-    async def look(namesrv: str) -> list[MetricFamily]:
+    async def collect(namesrv: str) -> list[MetricFamily]:
         async with AsyncAdmin(namesrv) as admin:
             return await collect_cluster_metrics(admin)
 
-    with of_apache(tmp_path, release) as told, story(told):
-        families = {family.name: family for family in asyncio.run(look(told.namesrv))}
+    with of_apache(tmp_path, release) as reported, activity(reported):
+        families = {family.name: family for family in asyncio.run(collect(reported.namesrv))}
     found = {
         (measure, sample.labels["topic"] if "topic" in sample.labels else ""): getattr(sample, "value", 0)
         for measure in (

@@ -71,11 +71,11 @@ def test_every_queue_has_one_owner_whoever_comes_and_goes(
     for kind in (OURS, OURS, *others):
         troupe.ready(kind)
     party = MixedGroup(troupe, pair, f"mixed-{next(_numbers)}", allocate, queues)
-    party.join(JAVA_4, room="west")
+    party.join(JAVA_4, machine_room="west")
     party.join(OURS)
     for kind in others[1:]:
         party.join(kind)
-    party.join(OURS, room="west")
+    party.join(OURS, machine_room="west")
     party.leave(party.of(OURS))
     party.join(OURS)
     party.leave(party.of(others[-1]))
@@ -91,7 +91,7 @@ def test_every_queue_has_one_owner_whoever_comes_and_goes(
         for change in party.changes
         if (ours := change.slowest_ms([OURS])) is not None and change.slowest_ms(JAVA) is not None
     ]
-    # Ours take nothing that Java has not let go of, and on Apache's brokers wait a moment for a line that blipped.
+    # Ours take nothing that Java has not let go of, and on Apache's brokers wait a moment for a connection blip.
     assert median(late) <= LATE_MS, late
 
 

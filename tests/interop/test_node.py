@@ -95,8 +95,8 @@ def test_how_far_a_group_is_stands_at_the_broker(hands: JavaClients, cluster: Cl
     for number in range(8):
         producer.send(topic, f"body {number}")
     hands.push(group, every(topic)).wait(8)
-    with cluster.line() as line:
+    with cluster.connection() as connection:
         until(
-            lambda: sum(committed(line, group, topic, queue) for queue in range(QUEUES)),
+            lambda: sum(committed(connection, group, topic, queue) for queue in range(QUEUES)),
             lambda together: together == 8,
         )

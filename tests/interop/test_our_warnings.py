@@ -25,14 +25,14 @@ def _until(condition: Callable[[], object]) -> None:
         time.sleep(0.02)
 
 
-def _told(consumer: Consumer, words: str) -> list[str]:
-    return [hazard.message for hazard in consumer.explain().findings if words in hazard.message]
+def _reported(consumer: Consumer, words: str) -> list[str]:
+    return [warning.message for warning in consumer.explain().findings if words in warning.message]
 
 
 def test_members_with_different_topics_say_whether_queues_stay_unread(cluster: Cluster, topic: str, group: str) -> None:
     other = f"{topic}-other"
-    with cluster.line() as line:
-        create_topic(line, other, QUEUES)
+    with cluster.connection() as connection:
+        create_topic(connection, other, QUEUES)
     cluster.wait_for_route(other)
     seen: list[bytes] = []
     one = Consumer(cluster.name_server, group=group, start_from="first")
@@ -40,7 +40,7 @@ def test_members_with_different_topics_say_whether_queues_stay_unread(cluster: C
     for consumer, wanted in ((one, topic), (two, other)):
         consumer.handles(wanted)(lambda message: seen.append(message.body))
     with one, two, Producer(cluster.name_server) as producer:
-        _until(lambda: all(_told(each, "subscribe to other topics than most") for each in (one, two)))
+        _until(lambda: all(_reported(each, "subscribe to other topics than most") for each in (one, two)))
         # Once they know of each other nothing moves any more, and each has its share.
         shares = 2 * QUEUES if cluster.is_ours else QUEUES
         _until(lambda: len({*one.assignment, *two.assignment}) == shares)
@@ -53,7 +53,7 @@ def test_members_with_different_topics_say_whether_queues_stay_unread(cluster: C
             producer.send(Message(queue.topic, body), queue=queue)
         owned = {*one.assignment, *two.assignment}
         _until(lambda: {body for queue, body in sent.items() if queue in owned} <= set(seen))
-        sentences = [*_told(one, "other topics"), *_told(two, "other topics")]
+        sentences = [*_reported(one, "other topics"), *_reported(two, "other topics")]
         if cluster.is_ours:
             assert set(seen) == set(sent.values())
             assert all(

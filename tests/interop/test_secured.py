@@ -1,4 +1,4 @@
-"""Clusters that are closed to strangers: keys, rights and certificates, with Apache's servers of both kinds.
+"""Clusters with access control: keys, rights and certificates, with Apache's servers of both kinds.
 
 What is refused is refused in a sentence that says that it is about access, or about trust.
 """
@@ -46,12 +46,12 @@ def test_who_has_the_right_key_sends_and_reads(closed: SecuredBroker, caplog: py
         handled.wait(40)
         assert len(owned(consumer, "orders")) == 4
     assert sorted(handled.bodies, key=int) == NUMBERS
-    told = [record.getMessage() for record in caplog.records]
+    reported = [record.getMessage() for record in caplog.records]
     if closed.release.startswith("4"):
-        assert not told, "it does not look at the name of a lock"
+        assert not reported, "it does not look at the name of a lock"
     else:
-        assert len(told) == 1
-        assert "without locks, which the broker forbids" in told[0]
+        assert len(reported) == 1
+        assert "without locks, which the broker forbids" in reported[0]
 
 
 def test_two_members_share_though_locks_are_refused(closed: SecuredBroker) -> None:
@@ -80,15 +80,18 @@ def test_order_is_kept_with_keys_too(closed: SecuredBroker) -> None:
     assert [body for body in handled.bodies if body.startswith("in order")] == [f"in order {n}" for n in range(10)]
 
 
-def test_a_puller_reads_with_its_key(closed: SecuredBroker) -> None:
+def test_a_pull_consumer_reads_with_its_key(closed: SecuredBroker) -> None:
     shop = closed.as_account("the-shop")
-    with Producer(shop, group="shops") as producer, PullConsumer(shop, group="billing", start_from="first") as puller:
-        queue = puller.queues("orders")[0]
+    with (
+        Producer(shop, group="shops") as producer,
+        PullConsumer(shop, group="billing", start_from="first") as pull_consumer,
+    ):
+        queue = pull_consumer.queues("orders")[0]
         sent = producer.send(Message("orders", b"pulled"), queue=queue)
-        puller.assign([queue])
-        puller.seek(queue, sent.offset)
-        assert poll_all(puller, 1)[0].body == b"pulled"
-        puller.commit()
+        pull_consumer.assign([queue])
+        pull_consumer.seek(queue, sent.offset)
+        assert poll_all(pull_consumer, 1)[0].body == b"pulled"
+        pull_consumer.commit()
 
 
 def test_an_administrator_sees_everything(closed: SecuredBroker) -> None:
@@ -110,30 +113,30 @@ STRANGERS: dict[str, Wanted] = {
 
 
 @pytest.mark.parametrize("who", STRANGERS)
-def test_a_stranger_is_told_that_it_is_about_access(closed: SecuredBroker, who: str) -> None:
-    stranger = STRANGERS[who](closed)
-    with Producer(stranger, group="shops") as producer:
+def test_an_outsider_gets_an_error_about_access(closed: SecuredBroker, who: str) -> None:
+    outsider = STRANGERS[who](closed)
+    with Producer(outsider, group="shops") as producer:
         for send in (producer.send, lambda message: producer.submit(message).result(30)):
             with pytest.raises(SendFailed, match=r"permission denied|access_key") as refused:
                 send(Message("orders", b"x"))
             assert "broker-a" in str(refused.value)
-    with Admin(stranger) as admin, pytest.raises(NoPermission, match="permission denied"):
+    with Admin(outsider) as admin, pytest.raises(NoPermission, match="permission denied"):
         admin.topics.create("orders-2", 1)
-    with PullConsumer(stranger, group="billing", start_from="first") as puller:
-        puller.assign(puller.queues("orders"))
+    with PullConsumer(outsider, group="billing", start_from="first") as pull_consumer:
+        pull_consumer.assign(pull_consumer.queues("orders"))
         with pytest.raises(NoPermission, match="permission denied"):
-            poll_all(puller, 1)
+            poll_all(pull_consumer, 1)
 
 
-def test_a_consumer_without_rights_says_so_and_goes_on_trying(
+def test_a_consumer_without_rights_reports_it_and_goes_on_trying(
     closed: SecuredBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    hazards: list[str] = []
+    warnings: list[str] = []
     consumer = Consumer(closed.as_account("the-guest"), group="billing")
     consumer.handles("orders")(Handled())
-    consumer.on_warning(lambda hazard: hazards.append(hazard.message))
+    consumer.on_warning(lambda warning: warnings.append(warning.message))
     with caplog.at_level(logging.WARNING, "steelyard"), consumer:
-        until(lambda: any("permission" in each or "access" in each for each in hazards), f"it is told: {hazards}")
+        until(lambda: any("permission" in each or "access" in each for each in warnings), f"it is told: {warnings}")
 
 
 def test_one_account_may_not_do_what_another_may(closed: SecuredBroker) -> None:
@@ -156,7 +159,7 @@ def encrypted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
 
 @pytest.mark.parametrize("tls", [CERTIFICATES / "authority.pem", Tls(verify=False)], ids=["trusted", "unverified"])
-def test_everything_works_on_encrypted_lines(encrypted: SecuredBroker, tls: Path | Tls) -> None:
+def test_everything_works_on_encrypted_connections(encrypted: SecuredBroker, tls: Path | Tls) -> None:
     where = ClientConfig(encrypted.namesrv, tls=tls)
     group = f"billing-{'trusted' if isinstance(tls, Path) else 'unverified'}"
     handled = Handled()
@@ -180,10 +183,10 @@ def test_a_certificate_of_nobody_known_is_refused(encrypted: SecuredBroker) -> N
         Producer(where).open()
     assert str(refused.value).endswith("give the CA file: tls='/path/to/ca.pem'")
     with pytest.raises(NoNameServer, match="certificate that cannot be trusted"):
-        Admin(ClientConfig(encrypted.namesrv, tls=CERTIFICATES / "stranger.pem", timeout_s=1)).open()
+        Admin(ClientConfig(encrypted.namesrv, tls=CERTIFICATES / "untrusted.pem", timeout_s=1)).open()
 
 
-def test_a_plain_line_is_let_in_or_told_to_encrypt(encrypted: SecuredBroker) -> None:
+def test_a_plain_connection_is_let_in_or_told_to_encrypt(encrypted: SecuredBroker) -> None:
     where = ClientConfig(encrypted.namesrv, timeout_s=1)
     if encrypted.release.startswith("4"):
         with Producer(where, group="shops") as producer:

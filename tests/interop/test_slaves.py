@@ -51,8 +51,8 @@ class Pair:
         return self._count(topic) == count
 
     def _count(self, topic: str) -> int:
-        with self.slave.line() as line:
-            answers = [line.ask(RequestCode.GET_MAX_OFFSET, GetMaxOffset(topic, number)) for number in range(4)]
+        with self.slave.connection() as connection:
+            answers = [connection.ask(RequestCode.GET_MAX_OFFSET, GetMaxOffset(topic, number)) for number in range(4)]
         return sum(answer.header(OffsetResponse).offset for answer in answers if answer.code == 0)
 
 
@@ -109,18 +109,20 @@ def _is_sent(producer: Producer, body: bytes) -> bool:
     return True
 
 
-def test_a_puller_reads_from_the_slave_too(pair: Pair) -> None:
+def test_a_pull_consumer_reads_from_the_slave_too(pair: Pair) -> None:
     with Admin(pair.namesrv) as admin:
         until(lambda: "broker-b" in {broker.name for broker in admin.brokers.list()}, "the master is registered")
         admin.topics.create("orders", 4, brokers=["broker-b"])
     with Producer(pair.namesrv) as producer:
         send_all(producer, "orders", NUMBERS)
     until(lambda: pair.has_all("orders", 60), "the slave has everything")
-    with PullConsumer(pair.namesrv, group="report", start_from="first", pull_batch=1, queue_messages=1) as puller:
-        puller.assign(puller.queues("orders"))
-        found = poll_all(puller, 5)
+    with PullConsumer(
+        pair.namesrv, group="report", start_from="first", pull_batch=1, queue_messages=1
+    ) as pull_consumer:
+        pull_consumer.assign(pull_consumer.queues("orders"))
+        found = poll_all(pull_consumer, 5)
         pair.master.kill()
-        found += poll_all(puller, 60 - len(found))
+        found += poll_all(pull_consumer, 60 - len(found))
     assert sorted({message.body.decode() for message in found}, key=int) == NUMBERS
 
 

@@ -36,7 +36,7 @@ def test_a_new_group_that_wants_what_comes_gets_nothing_older(namesrv: str) -> N
         for number in range(8):
             producer.send(Message("young", b"old %d" % number))
         consumer, seen = Consumer(namesrv, group="late-comers"), Seen()
-        consumer.handles("young")(seen.note)
+        consumer.handles("young")(seen.record_message)
         with consumer:
             until(lambda: len([each for each in consumer.assignment if each.topic == "young"]) == 2)
             for number in range(4):
@@ -49,29 +49,29 @@ def test_a_group_that_did_nothing_yet_goes_on_with_the_first_message_it_missed(n
     with Admin(namesrv) as admin, Producer(namesrv) as producer:
         admin.topics.create("empty", 1)
         consumer, seen = Consumer(namesrv, group="idlers"), Seen()
-        consumer.handles("empty")(seen.note)
+        consumer.handles("empty")(seen.record_message)
         with consumer:
             until(lambda: any(each.topic == "empty" for each in consumer.assignment))
         producer.send(Message("empty", b"missed"))
         again = Consumer(namesrv, group="idlers")
-        again.handles("empty")(seen.note)
+        again.handles("empty")(seen.record_message)
         with again:
             seen.wait([b"missed"])
 
 
-def test_a_puller_of_named_queues_does_the_same(namesrv: str) -> None:
+def test_a_pull_consumer_of_named_queues_does_the_same(namesrv: str) -> None:
     with Admin(namesrv) as admin, Producer(namesrv) as producer:
         (broker,) = admin.topics.create("named", 1).brokers
         queue = Queue("named", broker, 0)
         producer.send(Message("named", b"old"))
-        with PullConsumer(namesrv, group="reporters") as puller:
-            puller.assign([queue])
-            assert puller.committed(queue) is None
-            assert puller.position(queue) == 1
+        with PullConsumer(namesrv, group="reporters") as pull_consumer:
+            pull_consumer.assign([queue])
+            assert pull_consumer.committed(queue) is None
+            assert pull_consumer.position(queue) == 1
             producer.send(Message("named", b"new"))
-            found = puller.poll(10)
+            found = pull_consumer.poll(10)
             while not found:
-                found = puller.poll(10)
+                found = pull_consumer.poll(10)
             assert [message.body for message in found] == [b"new"]
-            puller.commit({queue: 0})
-            assert puller.committed(queue) == 0
+            pull_consumer.commit({queue: 0})
+            assert pull_consumer.committed(queue) == 0

@@ -29,7 +29,7 @@ from steelyard.wire.properties import encode_properties
 from steelyard.wire.record import MessageRecord, decode_records
 from steelyard.wire.stored_messages import record_to_message
 from steelyard.wire.sysflag import Compression
-from tests.interop.servers import ApacheBroker, Line, apache
+from tests.interop.servers import ApacheBroker, WireConnection, apache
 from tests.interop.wire_client import (
     commit,
     committed,
@@ -148,16 +148,16 @@ def _settings(topic: str) -> TopicConfig:
     return TopicConfig(name=topic, read_queues=queues, write_queues=queues)
 
 
-def pulled(line: Line, queues: list[tuple[str, int]]) -> Truth:
-    return {queue: list(pull_all(line, *queue)) for queue in queues}
+def pulled(connection: WireConnection, queues: list[tuple[str, int]]) -> Truth:
+    return {queue: list(pull_all(connection, *queue)) for queue in queues}
 
 
 def settled(broker: ApacheBroker, topic: str, count: int) -> list[MessageRecord]:
     """Wait until so many messages are in the first queue of a topic."""
     end = time.monotonic() + 20
-    with broker.line() as line:
+    with broker.connection() as connection:
         while True:
-            found = list(pull_all(line, topic, 0))
+            found = list(pull_all(connection, topic, 0))
             if len(found) >= count or time.monotonic() > end:
                 return found
             time.sleep(0.1)
@@ -180,7 +180,7 @@ def check_with_our_tools(capsys: pytest.CaptureFixture[str], root: Path, truth: 
         found = shown.get(queue, [])
         if queue[0] == ANEW:
             found = found[ANEW_BEFORE:]  # the log still has what the topic held before it was removed
-        assert [_told(record) for record in records] == [_read(each) for each in found], queue
+        assert [_reported(record) for record in records] == [_read(each) for each in found], queue
 
     shutil.copytree(root, copy)
     store = Store.open(RealDisk(copy), StoreOptions())
@@ -194,7 +194,7 @@ def check_with_our_tools(capsys: pytest.CaptureFixture[str], root: Path, truth: 
     shutil.rmtree(copy)
 
 
-def _told(record: MessageRecord) -> dict[str, object]:
+def _reported(record: MessageRecord) -> dict[str, object]:
     message = record_to_message(record, "")
     return {
         "offset": message.offset,
@@ -237,19 +237,19 @@ def test_apache_serves_our_directory_writes_on_and_gives_it_back(
     assert len(list((root / "commitlog").iterdir())) == 2
     ours = list(truth)
     with apache(release, root, **SIZES) as broker:
-        with broker.line() as line:
-            assert pulled(line, ours) == truth
-            assert {queue: committed(line, GROUP, *queue) for queue in offsets} == offsets
+        with broker.connection() as connection:
+            assert pulled(connection, ours) == truth
+            assert {queue: committed(connection, GROUP, *queue) for queue in offsets} == offsets
         with pytest.raises(StoreLocked):
             Store.open(RealDisk(root), StoreOptions())
         (delivered,) = settled(broker, "later", 1)
         assert delivered.body == b"due"
-        with broker.line() as line:
+        with broker.connection() as connection:
             for number in range(40):
                 born_ms = now_ms + number
-                send(line, "orders", number % 4, b"from Apache %d" % number, {"TAGS": "new"}, born_ms=born_ms)
-            commit(line, GROUP, "orders", 0, 99)
-            after = pulled(line, [*ours, ("later", 0)])
+                send(connection, "orders", number % 4, b"from Apache %d" % number, {"TAGS": "new"}, born_ms=born_ms)
+            commit(connection, GROUP, "orders", 0, 99)
+            after = pulled(connection, [*ours, ("later", 0)])
         broker.stop()
     assert not (root / "abort").exists()
     assert all(after[queue][: len(records)] == records for queue, records in truth.items())
@@ -264,9 +264,9 @@ def test_apache_serves_our_directory_after_a_crash(tmp_path: Path, release: str)
     truth, offsets = filled(tmp_path / "held", _now_ms(), long_topic=release != "4.9.7", close=False)
     # Nothing of what a close writes is there; in the copy, nobody holds the lock either.
     root = Path(shutil.copytree(tmp_path / "held", tmp_path / "store"))
-    with apache(release, root, **SIZES) as broker, broker.line() as line:
-        assert pulled(line, list(truth)) == truth
-        assert {queue: committed(line, GROUP, *queue) for queue in offsets} == offsets
+    with apache(release, root, **SIZES) as broker, broker.connection() as connection:
+        assert pulled(connection, list(truth)) == truth
+        assert {queue: committed(connection, GROUP, *queue) for queue in offsets} == offsets
 
 
 def test_our_store_serves_a_directory_that_apache_wrote(
@@ -279,16 +279,16 @@ def test_our_store_serves_a_directory_that_apache_wrote(
     ]
     queues.append((SCHEDULE, 17))
     with apache(release, root, **SIZES) as broker:
-        with broker.line() as line:
+        with broker.connection() as connection:
             for topic, count in (("orders", 4), ("bills", 1), ("later", 1)):
-                create_topic(line, topic, count)
-            create_group(line, GROUP)
-            send_and_make_anew(broker, line)
-            send_everything(line)
-            commit(line, GROUP, "orders", 2, 17)
+                create_topic(connection, topic, count)
+            create_group(connection, GROUP)
+            send_and_make_anew(broker, connection)
+            send_everything(connection)
+            commit(connection, GROUP, "orders", 2, 17)
         assert [record.body for record in settled(broker, "later", 1)] == [b"soon"]
-        with broker.line() as line:
-            truth = pulled(line, queues)
+        with broker.connection() as connection:
+            truth = pulled(connection, queues)
         broker.stop()
     assert not (root / "abort").exists()
     assert sum(map(len, truth.values())) == 800 + 30 + 3 + 2 + 1
@@ -313,36 +313,36 @@ def test_our_store_serves_a_directory_that_apache_wrote(
     assert delays.value.offsets[1] == 1
 
     with apache(release, root, **SIZES) as broker:
-        with broker.line() as line:
+        with broker.connection() as connection:
             for number in range(100):
-                send(line, "orders", number % 4, b"again %d" % number, {"KEYS": f"a{number}"}, born_ms=number)
-            more = pulled(line, queues)
+                send(connection, "orders", number % 4, b"again %d" % number, {"KEYS": f"a{number}"}, born_ms=number)
+            more = pulled(connection, queues)
         broker.kill()
     assert sum(map(len, more.values())) == 800 + 30 + 3 + 2 + 1 + 100
     check_with_our_tools(capsys, root, more, tmp_path / "copy")
 
 
-def send_and_make_anew(broker: ApacheBroker, line: Line) -> None:
+def send_and_make_anew(broker: ApacheBroker, connection: WireConnection) -> None:
     """Send to a topic, remove it, make it again and send once more: its offsets begin again."""
-    create_topic(line, ANEW, 1)
+    create_topic(connection, ANEW, 1)
     for number in range(ANEW_BEFORE):
-        send(line, ANEW, 0, b"before %d" % number, {"TAGS": "old"}, born_ms=1)
+        send(connection, ANEW, 0, b"before %d" % number, {"TAGS": "old"}, born_ms=1)
     # Apache indexes in its own time: what it has not indexed yet when the topic goes would turn up in the new one.
     assert len(settled(broker, ANEW, ANEW_BEFORE)) == ANEW_BEFORE
-    delete_topic(line, ANEW)
-    create_topic(line, ANEW, 1)
+    delete_topic(connection, ANEW)
+    create_topic(connection, ANEW, 1)
     for number in range(3):
-        assert send(line, ANEW, 0, b"anew %d" % number, {"TAGS": "new"}, born_ms=1).queue_offset == number
+        assert send(connection, ANEW, 0, b"anew %d" % number, {"TAGS": "new"}, born_ms=1).queue_offset == number
 
 
-def send_everything(line: Line) -> None:
+def send_everything(connection: WireConnection) -> None:
     """Send all kinds of messages: plain, compressed, in batches, delayed."""
     for number in range(800):
         body = b"%d " % number * (1000 if number % 2 else 1)
         properties = {"TAGS": f"T{number % 3}", "KEYS": f"k{number} both", "UNIQ_KEY": f"{number:032X}", "näme": "wörd"}
         packed = number % 5 == 0
         send(
-            line,
+            connection,
             "orders",
             number % 4,
             compress(body, Compression.ZLIB) if packed else body,
@@ -355,6 +355,6 @@ def send_everything(line: Line) -> None:
             BatchItem(3, b"item %d" % number, encode_properties({"TAGS": "batch", "UNIQ_KEY": f"B{number}"}))
             for number in range(start, start + 10)
         ]
-        send_batch(line, "bills", 0, items, born_ms=1_700_000_000_000)
+        send_batch(connection, "bills", 0, items, born_ms=1_700_000_000_000)
     for level, body in ((1, b"soon"), (18, b"late")):
-        send(line, "later", 0, body, {"DELAY": str(level), "TAGS": "slow"}, born_ms=1_700_000_000_000)
+        send(connection, "later", 0, body, {"DELAY": str(level), "TAGS": "slow"}, born_ms=1_700_000_000_000)

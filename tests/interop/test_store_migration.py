@@ -21,7 +21,7 @@ from steelyard.wire.codes import RequestCode
 from steelyard.wire.headers.pull import QueryMessages
 from steelyard.wire.record import decode_records
 from tests.interop.backends import Cluster as ApacheCluster
-from tests.interop.servers import Line, apache
+from tests.interop.servers import WireConnection, apache
 from tests.interop.wire_client import create_topic, pull_all, send
 
 _SEGMENT = 1 << 20
@@ -53,13 +53,15 @@ class Shop:
         self.keys: list[str] = []
         self._sent = 0
 
-    def send(self, line: Line, names: str, count: int, sys_flag: int = 0, **properties: str) -> list[str]:
+    def send(
+        self, connection: WireConnection, names: str, count: int, sys_flag: int = 0, **properties: str
+    ) -> list[str]:
         """Send some messages, each with a key of its own, and return their bodies."""
         bodies = [f"{names}-{number}" for number in range(count)]
         for body in bodies:
             self._sent += 1
             words = {"KEYS": f"key-{body} all", "UNIQ_KEY": f"{self._sent:032X}", **properties}
-            send(line, _TOPIC, self._sent % _QUEUES, body.encode(), words, born_ms=_now_ms(), sys_flag=sys_flag)
+            send(connection, _TOPIC, self._sent % _QUEUES, body.encode(), words, born_ms=_now_ms(), sys_flag=sys_flag)
         self.sent.update(bodies)
         return bodies
 
@@ -73,67 +75,67 @@ class Shop:
         assert self.expected - found.keys() == set()
         assert found.keys() - (self.expected if is_all else self.sent) == set()
 
-    def sell(self, line: Line, names: str, count: int = 20) -> None:
+    def sell(self, connection: WireConnection, names: str, count: int = 20) -> None:
         """Send plain messages."""
-        bodies = self.send(line, f"{names}-plain", count)
+        bodies = self.send(connection, f"{names}-plain", count)
         self.keys += [f"key-{body}" for body in bodies]
         self.expect(bodies)
 
-    def delay(self, line: Line, names: str, count: int, seconds: int) -> list[str]:
+    def delay(self, connection: WireConnection, names: str, count: int, seconds: int) -> list[str]:
         """Send messages that wait so long."""
         if self.has_timers:
-            return self.send(line, f"{names}-timer", count, TIMER_DELAY_SEC=str(seconds))
+            return self.send(connection, f"{names}-timer", count, TIMER_DELAY_SEC=str(seconds))
         return []
 
-    def halve(self, line: Line, names: str, count: int) -> list[str]:
+    def halve(self, connection: WireConnection, names: str, count: int) -> list[str]:
         """Send half messages that nobody decides on."""
-        return self.send(line, f"{names}-half", count, _HALF, TRAN_MSG="true", PGROUP=_SELLERS)
+        return self.send(connection, f"{names}-half", count, _HALF, TRAN_MSG="true", PGROUP=_SELLERS)
 
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _arrived(line: Line) -> Counter[str]:
-    return Counter(record.body.decode() for queue in range(_QUEUES) for record in pull_all(line, _TOPIC, queue))
+def _arrived(connection: WireConnection) -> Counter[str]:
+    return Counter(record.body.decode() for queue in range(_QUEUES) for record in pull_all(connection, _TOPIC, queue))
 
 
-def _wait(line: Line, is_there: Callable[[Counter[str]], bool]) -> Counter[str]:
+def _wait(connection: WireConnection, is_there: Callable[[Counter[str]], bool]) -> Counter[str]:
     for _ in range(_SECOND_TRIES):
-        found = _arrived(line)
+        found = _arrived(connection)
         if is_there(found):
             return found
         time.sleep(0.2)
-    return _arrived(line)
+    return _arrived(connection)
 
 
-def _by_key(line: Line, key: str) -> list[str]:
-    answer = line.ask(RequestCode.QUERY_MESSAGE, QueryMessages(_TOPIC, key, 32, 0, _now_ms() + 60_000))
+def _by_key(connection: WireConnection, key: str) -> list[str]:
+    answer = connection.ask(RequestCode.QUERY_MESSAGE, QueryMessages(_TOPIC, key, 32, 0, _now_ms() + 60_000))
     return [record.body.decode() for record in decode_records(answer.body)] if answer.code == 0 else []
 
 
-def _missing(line: Line, keys: list[str]) -> list[str]:
-    return [key for key in keys if _by_key(line, key) != [key.removeprefix("key-")]]
+def _missing(connection: WireConnection, keys: list[str]) -> list[str]:
+    return [key for key in keys if _by_key(connection, key) != [key.removeprefix("key-")]]
 
 
 @contextmanager
-def _ours(root: Path) -> Iterator[tuple[Line, str]]:
+def _ours(root: Path) -> Iterator[tuple[WireConnection, str]]:
     options = StoreOptions(segment_bytes=_SEGMENT, keeps_apache_keys=True)
     with Cluster(data=root.parent, broker_name=root.name, broker_options=_OURS, store_options=options) as cluster:
-        line = Line(int(cluster.brokers[root.name].rpartition(":")[2]))
+        connection = WireConnection(int(cluster.brokers[root.name].rpartition(":")[2]))
         try:
-            yield line, cluster.namesrv
+            yield connection, cluster.namesrv
         finally:
-            line.close()
+            connection.close()
 
 
 @contextmanager
-def _apaches(release: str, root: Path) -> Iterator[tuple[Line, str]]:
+def _apaches(release: str, root: Path) -> Iterator[tuple[WireConnection, str]]:
     with apache(release, root, **_APACHE) as broker:
         cluster = ApacheCluster(release, f"127.0.0.1:{broker.name_port}", f"127.0.0.1:{broker.port}")
         cluster.wait_for_route(_TOPIC)
-        with broker.line() as line:
-            yield line, cluster.name_server
+        with broker.connection() as connection:
+            yield connection, cluster.name_server
         broker.stop()
     assert not (root / "abort").exists()
 
@@ -153,12 +155,12 @@ def _deciding(namesrv: str, answers: dict[str, bool]) -> Iterator[None]:
         yield
 
 
-def _decided(halves: list[str]) -> dict[str, bool]:
-    return {body: number % 2 == 0 for number, body in enumerate(halves)}
+def _decided(half_messages: list[str]) -> dict[str, bool]:
+    return {body: number % 2 == 0 for number, body in enumerate(half_messages)}
 
 
-def _committed(halves: list[str]) -> list[str]:
-    return halves[::2]
+def _committed(half_messages: list[str]) -> list[str]:
+    return half_messages[::2]
 
 
 def _has(bodies: list[str]) -> Callable[[Counter[str]], bool]:
@@ -168,55 +170,55 @@ def _has(bodies: list[str]) -> Callable[[Counter[str]], bool]:
 def test_all_that_waits_arrives_once_however_often_the_directory_moves(tmp_path: Path, release: str) -> None:
     root = tmp_path / _BROKER
     shop = Shop(has_timers=release != "4.9.7")
-    with _ours(root) as (line, _):
+    with _ours(root) as (connection, _):
         for topic in (_TOPIC, _HELLO):
-            create_topic(line, topic, _QUEUES)
-        long = shop.delay(line, "long", 10, 50)
-        shop.sell(line, "first")
-        past = shop.delay(line, "past", 30, 2) + shop.send(line, "past-level", 10, DELAY="1")
-        halves = shop.halve(line, "ours", 12)
+            create_topic(connection, topic, _QUEUES)
+        long = shop.delay(connection, "long", 10, 50)
+        shop.sell(connection, "first")
+        past = shop.delay(connection, "past", 30, 2) + shop.send(connection, "past-level", 10, DELAY="1")
+        half_messages = shop.halve(connection, "ours", 12)
         shop.expect(past)
-        _wait(line, _has(past))
-        middle = shop.delay(line, "middle", 20, 9) + shop.send(line, "middle-level", 10, DELAY="3")
-        shop.check(_arrived(line))
+        _wait(connection, _has(past))
+        middle = shop.delay(connection, "middle", 20, 9) + shop.send(connection, "middle-level", 10, DELAY="3")
+        shop.check(_arrived(connection))
 
-    with _apaches(release, root) as (line, namesrv):
-        assert _missing(line, shop.keys) == []
+    with _apaches(release, root) as (connection, namesrv):
+        assert _missing(connection, shop.keys) == []
         shop.expect(middle)
-        _wait(line, _has(middle))
-        decided = halves[:6]
+        _wait(connection, _has(middle))
+        decided = half_messages[:6]
         shop.expect(_committed(decided))
         with _deciding(namesrv, _decided(decided)):
-            _wait(line, _has(_committed(decided)))
-        shop.sell(line, "second")
-        quick = shop.delay(line, "quick", 30, 2) + shop.send(line, "quick-level", 10, DELAY="1")
-        halves = halves[6:] + shop.halve(line, "theirs", 6)
+            _wait(connection, _has(_committed(decided)))
+        shop.sell(connection, "second")
+        quick = shop.delay(connection, "quick", 30, 2) + shop.send(connection, "quick-level", 10, DELAY="1")
+        half_messages = half_messages[6:] + shop.halve(connection, "theirs", 6)
         shop.expect(quick)
-        _wait(line, _has(quick))
-        late = shop.delay(line, "late", 20, 12) + shop.send(line, "late-level", 10, DELAY="3")
-        shop.check(_arrived(line))
+        _wait(connection, _has(quick))
+        late = shop.delay(connection, "late", 20, 12) + shop.send(connection, "late-level", 10, DELAY="3")
+        shop.check(_arrived(connection))
 
-    with _ours(root) as (line, namesrv):
-        assert _missing(line, shop.keys) == []
+    with _ours(root) as (connection, namesrv):
+        assert _missing(connection, shop.keys) == []
         shop.expect(late)
-        _wait(line, _has(late))
-        decided, halves = halves[:6], halves[6:]
+        _wait(connection, _has(late))
+        decided, half_messages = half_messages[:6], half_messages[6:]
         shop.expect(_committed(decided))
         with _deciding(namesrv, _decided(decided)):
-            _wait(line, _has(_committed(decided)))
-        shop.sell(line, "third")
-        last = shop.delay(line, "last", 10, 8) + shop.send(line, "last-level", 5, DELAY="3")
-        shop.check(_arrived(line))
+            _wait(connection, _has(_committed(decided)))
+        shop.sell(connection, "third")
+        last = shop.delay(connection, "last", 10, 8) + shop.send(connection, "last-level", 5, DELAY="3")
+        shop.check(_arrived(connection))
 
-    with _apaches(release, root) as (line, namesrv):
-        assert _missing(line, shop.keys) == []
-        shop.expect([*last, *long, *_committed(halves)])
-        with _deciding(namesrv, _decided(halves)):
-            shop.check(_wait(line, _has([*shop.expected])), is_all=True)
+    with _apaches(release, root) as (connection, namesrv):
+        assert _missing(connection, shop.keys) == []
+        shop.expect([*last, *long, *_committed(half_messages)])
+        with _deciding(namesrv, _decided(half_messages)):
+            shop.check(_wait(connection, _has([*shop.expected])), is_all=True)
 
-    with _ours(root) as (line, _):
-        assert _missing(line, shop.keys) == []
+    with _ours(root) as (connection, _):
+        assert _missing(connection, shop.keys) == []
         # Whatever was due again would be there after the first tick; a timer sent now comes later than that.
-        after = shop.delay(line, "after", 1, 2) + shop.send(line, "after-level", 1, DELAY="1")
+        after = shop.delay(connection, "after", 1, 2) + shop.send(connection, "after-level", 1, DELAY="1")
         shop.expect(after)
-        shop.check(_wait(line, _has(after)), is_all=True)
+        shop.check(_wait(connection, _has(after)), is_all=True)

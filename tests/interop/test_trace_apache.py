@@ -64,7 +64,7 @@ def test_a_transaction_is_shown(cluster: Cluster, mqadmin: Mqadmin, topic: str) 
     assert ("Pub", "halves", "success") in rows
 
 
-def test_what_java_sent_and_ours_handled_are_one_story(
+def test_what_java_sent_and_ours_handled_is_one_trace(
     hands: JavaClients, mqadmin: Mqadmin, topic: str, group: str
 ) -> None:
     handled = threading.Event()
@@ -79,7 +79,7 @@ def test_what_java_sent_and_ours_handled_are_one_story(
     ]
 
 
-def test_what_ours_sent_and_java_handled_are_one_story(
+def test_what_ours_sent_and_java_handled_is_one_trace(
     hands: JavaClients, mqadmin: Mqadmin, topic: str, group: str
 ) -> None:
     with Producer(hands.cluster.name_server, group=f"{group}-senders", message_trace=True) as producer:

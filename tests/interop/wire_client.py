@@ -14,7 +14,7 @@ from steelyard.wire.headers.pull import PullMessage, PullMessageResponse
 from steelyard.wire.headers.send import SendMessageResponse, SendMessageV2
 from steelyard.wire.properties import encode_properties
 from steelyard.wire.record import MessageRecord, decode_records
-from tests.interop.servers import Line
+from tests.interop.servers import WireConnection
 
 __all__ = ["commit", "committed", "create_group", "create_topic", "delete_topic", "pull_all", "send", "send_batch"]
 
@@ -25,42 +25,51 @@ _MOST_BUSY = 20
 """Each of these answers comes after some seconds."""
 
 
-def create_topic(line: Line, topic: str, queues: int) -> None:
+def create_topic(connection: WireConnection, topic: str, queues: int) -> None:
     """Make a topic with so many queues; a broker that is busy is asked again, a few times."""
     header = CreateTopic(topic, "TBW102", queues, queues, _ALL_MAY, "SINGLE_TAG", False)
-    answer = line.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, header)
+    answer = connection.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, header)
     for _ in range(_MOST_BUSY):
         if answer.code != ResponseCode.SYSTEM_BUSY:
             break
-        answer = line.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, header)
+        answer = connection.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, header)
     _fine(answer)
 
 
-def delete_topic(line: Line, topic: str) -> None:
+def delete_topic(connection: WireConnection, topic: str) -> None:
     """Remove a topic."""
-    _fine(line.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicNameRequest(topic)))
+    _fine(connection.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicNameRequest(topic)))
 
 
-def create_group(line: Line, group: str) -> None:
+def create_group(connection: WireConnection, group: str) -> None:
     """Make a group: the newer release knows none that was not made."""
     body = encode_body(SubscriptionGroupConfig(name=group))
-    _fine(line.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {}, body))
+    _fine(connection.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {}, body))
 
 
 def send(
-    line: Line, topic: str, queue_id: int, body: bytes, properties: dict[str, str], *, born_ms: int, sys_flag: int = 0
+    connection: WireConnection,
+    topic: str,
+    queue_id: int,
+    body: bytes,
+    properties: dict[str, str],
+    *,
+    born_ms: int,
+    sys_flag: int = 0,
 ) -> SendMessageResponse:
     """Send one message."""
     header = _send_header(topic, queue_id, properties, born_ms, sys_flag)
-    return _fine(line.ask(RequestCode.SEND_MESSAGE_V2, header, body)).header(SendMessageResponse)
+    return _fine(connection.ask(RequestCode.SEND_MESSAGE_V2, header, body)).header(SendMessageResponse)
 
 
 def send_batch(
-    line: Line, topic: str, queue_id: int, items: Iterable[BatchItem], *, born_ms: int
+    connection: WireConnection, topic: str, queue_id: int, items: Iterable[BatchItem], *, born_ms: int
 ) -> SendMessageResponse:
     """Send several messages at once."""
     header = _send_header(topic, queue_id, {"WAIT": "true"}, born_ms, 0, batch=True)
-    return _fine(line.ask(RequestCode.SEND_BATCH_MESSAGE, header, encode_batch(items))).header(SendMessageResponse)
+    return _fine(connection.ask(RequestCode.SEND_BATCH_MESSAGE, header, encode_batch(items))).header(
+        SendMessageResponse
+    )
 
 
 def _send_header(
@@ -70,12 +79,12 @@ def _send_header(
     return SendMessageV2(GROUP, topic, "TBW102", 4, queue_id, sys_flag, born_ms, 7, text, 0, False, 16, batch)
 
 
-def pull_all(line: Line, topic: str, queue_id: int) -> Iterator[MessageRecord]:
+def pull_all(connection: WireConnection, topic: str, queue_id: int) -> Iterator[MessageRecord]:
     """Pull every message of a queue, from the first it has to the last."""
     offset = 0
     while True:
         header = PullMessage(GROUP, topic, queue_id, offset, 32, _SUBSCRIBED, 0, 0, 0, "*", "TAG")
-        answer = line.ask(RequestCode.PULL_MESSAGE, header)
+        answer = connection.ask(RequestCode.PULL_MESSAGE, header)
         if answer.code not in (0, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_OFFSET_MOVED):
             raise AssertionError(f"a pull of {topic}:{queue_id} at {offset} is answered {answer.code}: {answer.remark}")
         found = answer.header(PullMessageResponse)
@@ -87,14 +96,14 @@ def pull_all(line: Line, topic: str, queue_id: int) -> Iterator[MessageRecord]:
         offset = found.next_begin_offset
 
 
-def commit(line: Line, group: str, topic: str, queue_id: int, offset: int) -> None:
+def commit(connection: WireConnection, group: str, topic: str, queue_id: int, offset: int) -> None:
     """Say how far a group is."""
-    _fine(line.ask(RequestCode.UPDATE_CONSUMER_OFFSET, CommitOffset(group, topic, queue_id, offset)))
+    _fine(connection.ask(RequestCode.UPDATE_CONSUMER_OFFSET, CommitOffset(group, topic, queue_id, offset)))
 
 
-def committed(line: Line, group: str, topic: str, queue_id: int) -> int:
+def committed(connection: WireConnection, group: str, topic: str, queue_id: int) -> int:
     """Ask how far a group is; -1 if the broker was never told."""
-    answer = line.ask(RequestCode.QUERY_CONSUMER_OFFSET, QueryConsumerOffset(group, topic, queue_id, False))
+    answer = connection.ask(RequestCode.QUERY_CONSUMER_OFFSET, QueryConsumerOffset(group, topic, queue_id, False))
     if answer.code == ResponseCode.QUERY_NOT_FOUND:
         return -1
     return _fine(answer).header(OffsetResponse).offset

@@ -56,11 +56,11 @@ def poll_all(consumer: PullConsumer, count: int, meanwhile: Callable[[], object]
     """Poll until there are so many; ``meanwhile`` is done after each poll."""
     found: list[StoredMessage] = []
 
-    def look() -> bool:
+    def is_complete() -> bool:
         found.extend(consumer.poll(timeout_s=1 if meanwhile is None else 0.05))
         return len(found) >= count
 
-    until(look, f"{count} messages were polled", meanwhile)
+    until(is_complete, f"{count} messages were polled", meanwhile)
     return found
 
 
@@ -73,12 +73,12 @@ def stored(admin: Admin, sent: SendResult) -> StoredMessage:
     """Return a message that was sent, as it is stored: Apache's brokers show it a moment after they said that it is."""
     found: list[StoredMessage] = []
 
-    def look() -> bool:
+    def is_complete() -> bool:
         message = admin.messages.at(sent.queue, sent.offset)
         found.extend([message] if message is not None else [])
         return bool(found)
 
-    until(look, f"{sent} is shown")
+    until(is_complete, f"{sent} is shown")
     return found[0]
 
 

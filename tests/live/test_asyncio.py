@@ -97,19 +97,19 @@ def test_transactions_and_requests(cluster: Live, topic: str, group: str) -> Non
 def test_pulling(cluster: Live, topic: str, group: str) -> None:
     async def main() -> list[str]:
         found: list[StoredMessage] = []
-        async with Producer(cluster.namesrv) as producer, PullConsumer(cluster.namesrv, group=group) as puller:
+        async with Producer(cluster.namesrv) as producer, PullConsumer(cluster.namesrv, group=group) as pull_consumer:
             await producer.send_many([Message(topic, each.encode()) for each in NUMBERS[:-1]])
-            puller.assign(await puller.queues(topic))
-            for queue in puller.assignment:
-                await puller.seek(queue, "first")
+            pull_consumer.assign(await pull_consumer.queues(topic))
+            for queue in pull_consumer.assignment:
+                await pull_consumer.seek(queue, "first")
             async with asyncio.timeout(LONGEST_S):
                 while len(found) < 59:
-                    found += await puller.poll(timeout_s=1)
+                    found += await pull_consumer.poll(timeout_s=1)
                 await producer.send(Message(topic, NUMBERS[-1].encode()))
-                async for message in puller:
+                async for message in pull_consumer:
                     found.append(message)
                     break
-            await puller.commit()
+            await pull_consumer.commit()
         return [message.body.decode() for message in found]
 
     assert sorted(asyncio.run(main()), key=int) == NUMBERS

@@ -18,25 +18,25 @@ from tests.live.clusters import Live, closed_port, until
 from tests.live.handled import Handled, send_all
 
 
-def test_a_topic_that_is_not_there_is_told_with_the_one_that_was_meant(
+def test_a_topic_that_is_not_there_is_reported_with_the_one_that_was_meant(
     admin: Admin, cluster: Live, topic: str, group: str
 ) -> None:
     wrong = topic[:-1]
     brokers = ", ".join(cluster.brokers)
-    said = (
+    expected = (
         rf"topic '{wrong}' does not exist on {cluster.namesrv} \(asked {brokers}\)\. "
         rf"Did you mean '{topic}'\? Create it with: steelyard topic create {wrong}"
     )
-    with pytest.raises(TopicNotFound, match=said):
+    with pytest.raises(TopicNotFound, match=expected):
         admin.topics.describe(wrong)
     with (
-        PullConsumer(cluster.namesrv, group=group) as puller,
+        PullConsumer(cluster.namesrv, group=group) as pull_consumer,
         pytest.raises(TopicNotFound, match=f"'{wrong}' does not exist.*Did you mean '{topic}'"),
     ):
-        puller.queues(wrong)
+        pull_consumer.queues(wrong)
 
 
-def test_a_group_that_is_not_there_is_told_with_the_one_that_was_meant(admin: Admin, group: str) -> None:
+def test_a_group_that_is_not_there_is_reported_with_the_one_that_was_meant(admin: Admin, group: str) -> None:
     admin.groups.create(group)
     with pytest.raises(GroupNotFound, match=f"group '{group[:-1]}' does not exist .*Did you mean '{group}'"):
         admin.groups.describe(group[:-1])
@@ -46,8 +46,8 @@ def test_a_group_that_is_not_there_is_told_with_the_one_that_was_meant(admin: Ad
 def test_nobody_listens_there(client: type[Producer]) -> None:
     port = closed_port()
     unopened = client(ClientConfig(f"127.0.0.1:{port}", timeout_s=0.2))
-    said = rf"no name server of 127.0.0.1:{port} was reached in 0.2 s .*refused.*; check the address.* steelyard up"
-    with pytest.raises(NoNameServer, match=said):
+    expected = rf"no name server of 127.0.0.1:{port} was reached in 0.2 s .*refused.*; check the address.* steelyard up"
+    with pytest.raises(NoNameServer, match=expected):
         unopened.open()
     unopened.close()
 
@@ -65,7 +65,7 @@ def test_one_of_two_name_servers_is_enough(cluster: Live, topic: str, group: str
         assert producer.send(Message(topic, b"x")).queue.topic == topic
 
 
-def test_a_consumer_waits_for_a_topic_that_is_not_there_and_says_so(
+def test_a_consumer_waits_for_a_topic_that_is_not_there_and_reports_it(
     admin: Admin, producer: Producer, cluster: Live, group: str
 ) -> None:
     name = f"awaited-{secrets.token_hex(6)}"
@@ -96,7 +96,7 @@ def test_a_selector_that_fails_is_named(producer: Producer, topic: str) -> None:
         producer.send(Message(topic, b"x"), select=lambda queues, _: queues[1 // 0])
 
 
-def test_a_topic_that_may_not_be_written_is_said(admin: Admin, producer: Producer) -> None:
+def test_a_topic_that_may_not_be_written_is_reported(admin: Admin, producer: Producer) -> None:
     name = f"closed-{secrets.token_hex(6)}"
     admin.topics.create(name, 2, write=False)
     with pytest.raises(SteelyardError, match=name):
@@ -109,10 +109,10 @@ def test_a_condition_that_cannot_be_read_is_refused_at_once(cluster: Live, topic
     with pytest.raises(SubscriptionUnreadable, match="amount >"):
         consumer.start()
     consumer.close()
-    with PullConsumer(cluster.namesrv, group=group) as puller:
-        puller.subscribe(topic, sql="amount >")
+    with PullConsumer(cluster.namesrv, group=group) as pull_consumer:
+        pull_consumer.subscribe(topic, sql="amount >")
         with pytest.raises(SubscriptionUnreadable, match="amount >"):
-            puller.poll()
+            pull_consumer.poll()
 
 
 def test_what_is_closed_stays_closed(cluster: Live, group: str) -> None:
@@ -124,7 +124,7 @@ def test_what_is_closed_stays_closed(cluster: Live, group: str) -> None:
             client.open()
 
 
-def test_a_handler_that_raises_is_told_with_the_message_it_raised_at(
+def test_a_handler_that_raises_is_reported_with_the_message_it_raised_at(
     cluster: Live, producer: Producer, topic: str, group: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     handled = Handled()

@@ -45,14 +45,14 @@ def test_names_are_wrapped_on_the_wire_and_bare_for_their_users(
             until(lambda: len(admin.messages.list(f"eu%{topic}")) == 1, "it is where its full name says")
             assert admin.messages.list(topic) == []
         assert {each.name for each in insider.topics.list()} == {topic}
-        with PullConsumer(here, group=f"{group}-puller", start_from="first") as puller:
-            queues = puller.queues(topic)
+        with PullConsumer(here, group=f"{group}-puller", start_from="first") as pull_consumer:
+            queues = pull_consumer.queues(topic)
             assert {queue.topic for queue in queues} == {topic}
-            puller.assign(queues)
-            (found,) = poll_all(puller, 1)
+            pull_consumer.assign(queues)
+            (found,) = poll_all(pull_consumer, 1)
             assert (found.topic, found.body) == (topic, b"inside")
-            puller.commit({found.queue: 1})
-            assert puller.committed(sent.queue) == 1
+            pull_consumer.commit({found.queue: 1})
+            assert pull_consumer.committed(sent.queue) == 1
 
 
 def test_requests_and_transactions_stay_inside(cluster: Live, admin: Admin, topic: str, group: str) -> None:

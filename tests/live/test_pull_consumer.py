@@ -142,7 +142,7 @@ def test_a_poll_returns_when_something_comes(cluster: Live, producer: Producer, 
         assert next(iter(consumer)).body == b"2"
 
 
-def test_what_cannot_be_read_is_said(cluster: Live, topic: str, group: str) -> None:
+def test_what_cannot_be_read_is_reported(cluster: Live, topic: str, group: str) -> None:
     with PullConsumer(cluster.namesrv, group=group) as consumer:
         with pytest.raises(SteelyardError, match=f"Did you mean '{topic}'"):
             consumer.queues(topic[:-1])

@@ -17,7 +17,7 @@ COUNT = 4_000
 
 
 @pytest.fixture
-def lines() -> Iterator[ConnectionPool]:
+def connections() -> Iterator[ConnectionPool]:
     """Have a buffer of one's own."""
     buffer = ConnectionPool()
     yield buffer
@@ -38,40 +38,42 @@ def ranges(admin: Admin, topic: str, producer: Producer) -> list[OffsetRange]:
 
 
 def read(
-    cluster: Live, ranges: list[OffsetRange], lines: ConnectionPool, wanted: tuple[str, str] | None = None
+    cluster: Live, ranges: list[OffsetRange], connections: ConnectionPool, wanted: tuple[str, str] | None = None
 ) -> list[RecordChunk]:
     """Read ranges to their ends."""
-    return list(read_ranges(ranges, ClientConfig(cluster.namesrv), {}, wanted=wanted, settle_ms=500, pool=lines))
+    return list(read_ranges(ranges, ClientConfig(cluster.namesrv), {}, wanted=wanted, settle_ms=500, pool=connections))
 
 
-def test_all_messages_come_once_and_in_order(cluster: Live, ranges: list[OffsetRange], lines: ConnectionPool) -> None:
+def test_all_messages_come_once_and_in_order(
+    cluster: Live, ranges: list[OffsetRange], connections: ConnectionPool
+) -> None:
     for _ in range(3):
-        pieces = read(cluster, ranges, lines)
+        pieces = read(cluster, ranges, connections)
         for each in ranges:
             assert offsets(pieces, each.queue) == list(range(each.start, each.end))
-    assert len(lines) == 2, "one line to each broker"
+    assert len(connections) == 2, "one line to each broker"
 
 
 def test_brokers_filter_by_tags_and_by_conditions(
-    cluster: Live, ranges: list[OffsetRange], lines: ConnectionPool
+    cluster: Live, ranges: list[OffsetRange], connections: ConnectionPool
 ) -> None:
-    assert len(offsets(read(cluster, ranges, lines, ("TAG", "paid")))) == COUNT / 2
-    assert len(offsets(read(cluster, ranges, lines, ("TAG", "paid || new")))) == COUNT
-    assert len(offsets(read(cluster, ranges, lines, ("TAG", "none")))) == 0
-    assert len(offsets(read(cluster, ranges, lines, ("SQL92", "number = '3'")))) == COUNT / 10
+    assert len(offsets(read(cluster, ranges, connections, ("TAG", "paid")))) == COUNT / 2
+    assert len(offsets(read(cluster, ranges, connections, ("TAG", "paid || new")))) == COUNT
+    assert len(offsets(read(cluster, ranges, connections, ("TAG", "none")))) == 0
+    assert len(offsets(read(cluster, ranges, connections, ("SQL92", "number = '3'")))) == COUNT / 10
 
 
 def test_offsets_that_a_queue_does_not_have_are_lost(
-    cluster: Live, ranges: list[OffsetRange], lines: ConnectionPool
+    cluster: Live, ranges: list[OffsetRange], connections: ConnectionPool
 ) -> None:
     queue, start, end = ranges[0].queue, ranges[0].start, ranges[0].end
     with pytest.raises(MessagesLost) as caught:
-        read(cluster, [OffsetRange(queue, start, end + 10)], lines)
+        read(cluster, [OffsetRange(queue, start, end + 10)], connections)
     assert (caught.value.queue, caught.value.start, caught.value.end) == (str(queue), end, end + 10)
 
 
 def test_a_topic_that_was_deleted_is_lost(
-    cluster: Live, admin: Admin, topic: str, ranges: list[OffsetRange], lines: ConnectionPool
+    cluster: Live, admin: Admin, topic: str, ranges: list[OffsetRange], connections: ConnectionPool
 ) -> None:
     admin.topics.delete(topic)
     reading = read_ranges(
@@ -79,7 +81,7 @@ def test_a_topic_that_was_deleted_is_lost(
         ClientConfig(cluster.namesrv),
         {each.name: each.addresses[0] for each in admin.brokers.list()},
         settle_ms=500,
-        pool=lines,
+        pool=connections,
     )
     with pytest.raises(MessagesLost) as caught:
         list(reading)

@@ -76,13 +76,16 @@ def test_a_pull_consumer_and_a_consumer_share_one_group(
     handled = Handled()
     consumer = Consumer(cluster.namesrv, group=group, start_from="first")
     consumer.handles(topic)(handled)
-    with consumer, PullConsumer(cluster.namesrv, group=group, start_from="first") as puller:
-        puller.subscribe(topic)
-        until(lambda: puller.poll(timeout_s=0.05) == [] and len(owned(puller, topic)) == 4, "the puller has its share")
+    with consumer, PullConsumer(cluster.namesrv, group=group, start_from="first") as pull_consumer:
+        pull_consumer.subscribe(topic)
+        until(
+            lambda: pull_consumer.poll(timeout_s=0.05) == [] and len(owned(pull_consumer, topic)) == 4,
+            "the puller has its share",
+        )
         until(lambda: len(owned(consumer, topic)) == 4, "and the consumer has its own")
         for number in range(80):
             producer.send(Message(topic, str(number).encode()))
-        polled = poll_all(puller, 40)
+        polled = poll_all(pull_consumer, 40)
         handled.wait(40)
     assert sorted([*handled.bodies, *(each.body.decode() for each in polled)], key=int) == [
         str(number) for number in range(80)

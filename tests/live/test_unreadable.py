@@ -52,8 +52,8 @@ def _put(live: Live, queue: Queue, body: bytes, sys_flag: int = 0, **properties:
         None,
         False,
     )
-    with RawConnection(places[queue.broker].addresses[0]) as line:
-        answer = line.request(RequestCode.SEND_MESSAGE_V2, header, body)
+    with RawConnection(places[queue.broker].addresses[0]) as connection:
+        answer = connection.request(RequestCode.SEND_MESSAGE_V2, header, body)
         assert answer.code in STORED_CODES, answer.remark
 
 
@@ -138,15 +138,19 @@ def test_a_pull_consumer_goes_on_behind_it(
 ) -> None:
     queue = _fill(cluster, topic)
     polled: list[bytes] = []
-    with PullConsumer(cluster.namesrv, group, start_from="first") as puller:
+    with PullConsumer(cluster.namesrv, group, start_from="first") as pull_consumer:
         if is_assigned:
-            puller.assign([queue])
+            pull_consumer.assign([queue])
         else:
-            puller.subscribe(topic)
+            pull_consumer.subscribe(topic)
         while len(polled) <= len(_KINDS):
-            polled += [each.body for each in puller.poll(1)]
+            polled += [each.body for each in pull_consumer.poll(1)]
         _check_letters(_letters(admin, group, len(_KINDS)), queue)
-        until(lambda: puller.committed(queue) == 2 * len(_KINDS) + 1, "all of it is committed", puller.commit)
+        until(
+            lambda: pull_consumer.committed(queue) == 2 * len(_KINDS) + 1,
+            "all of it is committed",
+            pull_consumer.commit,
+        )
     assert polled == _good(len(_KINDS))
 
 
@@ -163,7 +167,7 @@ def test_what_is_to_be_skipped_leaves_no_letter(cluster: Live, admin: Admin, top
 
 
 @pytest.mark.parametrize("orderly", [False, True], ids=["in any order", "in order"])
-def test_a_queue_that_is_to_stop_stands_still_and_says_why(
+def test_a_queue_that_is_to_stop_stands_still_and_gives_the_reason(
     cluster: Live, admin: Admin, topic: str, group: str, *, orderly: bool
 ) -> None:
     queue = _fill(cluster, topic, ("garbage as zlib",))
@@ -195,24 +199,24 @@ def test_a_queue_that_is_to_stop_stands_still_and_says_why(
 def test_a_pull_consumer_that_is_to_stop_raises(cluster: Live, topic: str, group: str, *, is_assigned: bool) -> None:
     queue = _fill(cluster, topic, ("garbage as zlib",))
     polled: list[bytes] = []
-    with PullConsumer(cluster.namesrv, group, start_from="first", on_unreadable="stop") as puller:
+    with PullConsumer(cluster.namesrv, group, start_from="first", on_unreadable="stop") as pull_consumer:
         if is_assigned:
-            puller.assign([queue])
+            pull_consumer.assign([queue])
         else:
-            puller.subscribe(topic)
+            pull_consumer.subscribe(topic)
 
         def poll() -> None:
             while True:
-                polled.extend(each.body for each in puller.poll(0.1))
+                polled.extend(each.body for each in pull_consumer.poll(0.1))
 
         with pytest.raises(MalformedRecord, match=r"offset 1, cannot be read"):
             poll()
         assert polled == [b"good-first"]
-        assert puller.poll(0) == []
-        assert "stands still" in str(puller.explain())
-        puller.seek(queue, 2)
+        assert pull_consumer.poll(0) == []
+        assert "stands still" in str(pull_consumer.explain())
+        pull_consumer.seek(queue, 2)
         while b"good-0" not in polled:
-            polled += [each.body for each in puller.poll(1)]
+            polled += [each.body for each in pull_consumer.poll(1)]
 
 
 def test_a_letter_is_given_again_as_it_was(cluster: Live, admin: Admin, topic: str, group: str) -> None:

@@ -76,7 +76,7 @@ def test_brokers_have_a_limit_and_those_who_are_there_stay() -> None:
     assert len(encode_frame(harness.request(106))) < 1 << 24
 
 
-def test_topics_that_do_not_fit_are_left_out_and_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_topics_that_do_not_fit_are_left_out_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("steelyard.nameserver.route_table.MAX_QUEUE_ENTRIES", 3)
     harness = NameServerHarness()
     answer = harness.register("a", registration(*"abcdefgh"))

@@ -1,4 +1,4 @@
-"""What holds for every request: who is answered, how, and what a stranger's code says."""
+"""What holds for every request: who is answered, how, and how an unknown code is answered."""
 
 import pytest
 

@@ -232,7 +232,7 @@ def test_a_version_without_and_with_a_zero_state_is_the_same() -> None:
     assert harness.permission("orders") == 4
 
 
-def test_a_topic_that_is_missing_here_is_noted_with_an_old_version_too() -> None:
+def test_a_topic_that_is_missing_here_is_logged_with_an_old_version_too() -> None:
     harness = NameServerHarness()
     harness.register("a", registration("orders", "bills"))
     harness.request(216, {"topic": "orders"})
@@ -333,7 +333,7 @@ def test_whatever_a_broker_says_shows_that_it_is_alive(how: str) -> None:
     assert harness.topics() == {"orders"}
 
 
-def test_a_beat_of_a_stranger_makes_nobody() -> None:
+def test_a_heartbeat_of_an_unknown_broker_registers_nothing() -> None:
     harness = NameServerHarness()
     assert harness.request(904, BrokerHeartbeat("DefaultCluster", "a:0", "a")).code == 0
     harness.register("a", registration("orders"))
@@ -345,8 +345,8 @@ def test_a_beat_of_a_stranger_makes_nobody() -> None:
 def test_a_broker_learns_whether_its_table_is_known() -> None:
     harness = NameServerHarness()
     who = BrokerIdentity("a", "a:0", "DefaultCluster", 0)
-    stranger = harness.request(322, who, encode_body(TableVersion(counter=1, timestamp=1)))
-    assert (stranger.header(QueryVersionResponse).changed, stranger.body) == (True, b"")
+    unknown = harness.request(322, who, encode_body(TableVersion(counter=1, timestamp=1)))
+    assert (unknown.header(QueryVersionResponse).changed, unknown.body) == (True, b"")
     harness.register("a", registration("orders"))
     for version, changed in ((1, False), (2, True)):
         answer = harness.request(322, who, encode_body(TableVersion(counter=version, timestamp=1)))
@@ -384,7 +384,7 @@ def test_filter_servers_are_reported_with_the_route() -> None:
     assert route.filter_servers == {"a:0": ("f:1", "f:2")}
 
 
-def test_the_map_of_a_static_topic_is_told_and_goes_with_its_broker() -> None:
+def test_the_map_of_a_static_topic_is_reported_and_goes_with_its_broker() -> None:
     harness = NameServerHarness()
     mapping = QueueMapping(broker="a", topic="static", current=ById({0: 3}), total_queues=1)
     for name in ("a", "b"):

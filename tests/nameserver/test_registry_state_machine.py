@@ -48,7 +48,7 @@ class Model:
 
 
 class ComingAndGoing(RuleBasedStateMachine):
-    """Brokers of two replicas each register, unregister, fall silent and lose their lines."""
+    """Brokers of two replicas each register, unregister, fall silent and lose their connections."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -94,7 +94,7 @@ class ComingAndGoing(RuleBasedStateMachine):
 
     @rule(number=_LINES)
     def close(self, number: int) -> None:
-        """Close a line."""
+        """Close a connection."""
         self.harness.core.connection_closed(connection(number), self.harness.now_ms)
         for (broker, broker_id), known in list(self.model.replicas.items()):
             if known.peer == number:

@@ -61,7 +61,7 @@ def test_an_answer_in_pieces_is_one_answer() -> None:
         connection.close()
 
 
-def test_a_connection_that_is_closed_says_so() -> None:
+def test_a_connection_that_is_closed_reports_it() -> None:
     with running() as (address, _):
         connection = BlockingConnection(address)
         assert connection.request(Command(HANG_UP), 20_000).body == b"bye"

@@ -20,13 +20,13 @@ class _Ears:
     """Remembers what a connection tells."""
 
     def __init__(self) -> None:
-        self.heard: list[Command] = []
+        self.received_commands: list[Command] = []
         self.lost: list[str] = []
         self.changed = asyncio.Event()
 
-    def hear(self, connection: ClientConnection, command: Command) -> None:
+    def receive(self, connection: ClientConnection, command: Command) -> None:
         del connection
-        self.heard.append(command)
+        self.received_commands.append(command)
         self.changed.set()
 
     def lose(self, connection: ClientConnection, why: str) -> None:
@@ -45,7 +45,7 @@ async def _pair(ears: _Ears) -> tuple[ClientConnection, socket.socket]:
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         server.listen()
-        connection = await open_connection(f"127.0.0.1:{server.getsockname()[1]}", ears.hear, ears.lose)
+        connection = await open_connection(f"127.0.0.1:{server.getsockname()[1]}", ears.receive, ears.lose)
         other, _ = server.accept()
     other.settimeout(10)
     return connection, other
@@ -77,7 +77,7 @@ def test_commands_arrive_whole_however_they_are_cut() -> None:
             for byte in encode_frame(Command(0, opaque=1, flag=1, body=b"x" * 40)):
                 other.send(bytes([byte]))
             await ears.change()
-            assert [command.body for command in ears.heard] == [b"x" * 40]
+            assert [command.body for command in ears.received_commands] == [b"x" * 40]
             connection.abort()
             await ears.change()
 
@@ -131,20 +131,20 @@ def test_a_command_that_cannot_be_written_is_the_callers_fault_and_the_connectio
 def test_an_address_without_a_listener_is_a_sentence(address: str) -> None:
     async def run() -> None:
         ears = _Ears()
-        await open_connection(address, ears.hear, ears.lose)
+        await open_connection(address, ears.receive, ears.lose)
 
     with pytest.raises(CannotConnect, match=f"{address} cannot be reached"):
         asyncio.run(run())
 
 
 def test_a_connection_that_is_given_up_at_any_moment_is_closed(make_loop: MakeLoop) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with toy_server() as server:
             address, made = f"127.0.0.1:{server.listener.port}", 0
             # One turn of the loop more each time: the last ones are given up as they are ready, or were made before.
             for turns in range(30):
                 ears = _Ears()
-                opening = asyncio.ensure_future(open_connection(address, ears.hear, ears.lose))
+                opening = asyncio.ensure_future(open_connection(address, ears.receive, ears.lose))
                 for _ in range(turns):
                     await asyncio.sleep(0)
                 if not opening.cancel():
@@ -156,23 +156,23 @@ def test_a_connection_that_is_given_up_at_any_moment_is_closed(make_loop: MakeLo
             assert (await last.request(ECHO)).code == 0
             await until(lambda: len(server.remoting) == 1)
 
-    run(make_loop, story())
+    run(make_loop, scenario())
 
 
 def test_no_time_at_all_is_a_time_that_is_over(make_loop: MakeLoop) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with toy_server() as server:
             ears = _Ears()
             for timeout_ms in (0, -1_000):
                 with pytest.raises(CannotConnect, match=f"did not answer in {timeout_ms} ms"):
                     await open_connection(
-                        f"127.0.0.1:{server.listener.port}", ears.hear, ears.lose, timeout_ms=timeout_ms
+                        f"127.0.0.1:{server.listener.port}", ears.receive, ears.lose, timeout_ms=timeout_ms
                     )
             last = await server.connect()
             assert (await last.request(ECHO)).code == 0
             await until(lambda: len(server.remoting) == 1)
 
-    run(make_loop, story())
+    run(make_loop, scenario())
 
 
 @pytest.mark.process

@@ -38,7 +38,7 @@ async def served(answer: Answer) -> AsyncIterator[int]:
                 await writer.wait_closed()
 
 
-def said_by(answer: Answer, timeout_s: float = 5.0) -> RequestProbe:
+def answer_of(answer: Answer, timeout_s: float = 5.0) -> RequestProbe:
     """Ask a server, and return what came."""
 
     async def ask() -> RequestProbe:
@@ -48,7 +48,7 @@ def said_by(answer: Answer, timeout_s: float = 5.0) -> RequestProbe:
     return asyncio.run(ask())
 
 
-def saying(words: bytes) -> Answer:
+def answering(words: bytes) -> Answer:
     """Make a server that says something and hangs up, whatever is asked."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -69,7 +69,7 @@ def test_a_name_has_addresses_or_a_reason() -> None:
 
 def test_a_port_is_open_or_refused() -> None:
     async def both() -> list[ConnectOutcome]:
-        async with served(saying(b"")) as port:
+        async with served(answering(b"")) as port:
             opened = await probe_connect(("127.0.0.1",), port, 5.0)
         with socket.socket() as bound:
             bound.bind(("127.0.0.1", 0))
@@ -80,16 +80,16 @@ def test_a_port_is_open_or_refused() -> None:
 
 
 def test_an_answer_is_read() -> None:
-    said = said_by(saying(encode_frame(response_to(Command(106, opaque=7), remark="here"))))
-    assert said.response is not None
-    assert said.response.remark == "here"
+    probed = answer_of(answering(encode_frame(response_to(Command(106, opaque=7), remark="here"))))
+    assert probed.response is not None
+    assert probed.response.remark == "here"
 
 
 @pytest.mark.parametrize("words", [b"HTTP/1.1 400 Bad Request\r\n", b"\xff" * 5_000, b"\x00\x00\x00\x01", b"\x00" * 64])
 def test_what_is_no_answer_is_kept_in_part(words: bytes) -> None:
-    said = said_by(saying(words))
-    assert said.response is None
-    assert said.first_bytes == words[:256]
+    probed = answer_of(answering(words))
+    assert probed.response is None
+    assert probed.first_bytes == words[:256]
 
 
 def test_a_closing_and_a_silent_server_differ() -> None:
@@ -97,10 +97,10 @@ def test_a_closing_and_a_silent_server_differ() -> None:
         await reader.read(-1)
         writer.close()
 
-    assert said_by(saying(b"")).closed_by_peer
-    silent = said_by(mute, 0.1)
+    assert answer_of(answering(b"")).closed_by_peer
+    silent = answer_of(mute, 0.1)
     assert (silent.response, silent.first_bytes, silent.closed_by_peer) == (None, b"", False)
 
 
 def test_a_request_is_no_answer() -> None:
-    assert said_by(saying(ASK)).response is None
+    assert answer_of(answering(ASK)).response is None

@@ -19,7 +19,7 @@ LAST = 1_000_000
 def test_a_connection_that_sends_much_lets_others_have_their_turn(
     make_loop: Callable[[], asyncio.AbstractEventLoop],
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with toy_server() as server:
             client = await server.connect()
             await client.request(ECHO)
@@ -36,13 +36,13 @@ def test_a_connection_that_sends_much_lets_others_have_their_turn(
                 assert (await client.request(ECHO, opaque=LAST)).opaque == LAST
                 assert len(server.core.seen) <= FEW < sent // len(frame)
 
-    run(make_loop, story())
+    run(make_loop, scenario())
 
 
 def test_requests_that_take_long_are_done_in_turns_and_in_order(
     make_loop: Callable[[], asyncio.AbstractEventLoop],
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with toy_server(ConnectionLimits(turn_ms=5)) as server:
             flood, server.core.costs_ns = await server.connect(), 1_000_000
             flood.write(*(Command(ECHO, opaque=number) for number in range(600)))
@@ -50,13 +50,13 @@ def test_requests_that_take_long_are_done_in_turns_and_in_order(
             assert server.core.seen == list(range(600))
             assert server.core.flushed >= 600 // 5, "a turn had more than five requests of a millisecond each"
 
-    run(make_loop, story())
+    run(make_loop, scenario())
 
 
 def test_nothing_is_read_from_a_connection_whose_requests_wait_for_their_turn(
     make_loop: Callable[[], asyncio.AbstractEventLoop],
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with toy_server(ConnectionLimits(turn_ms=1)) as server:
             server.core.costs_ns = 1_000_000
             flood = await server.connect()
@@ -69,11 +69,11 @@ def test_nothing_is_read_from_a_connection_whose_requests_wait_for_their_turn(
             assert most < 2 * 256 * 1024, "more than one read waits"
             assert server.core.seen == list(range(sent))
 
-    run(make_loop, story())
+    run(make_loop, scenario())
 
 
 def test_many_connections_with_much_to_do_share_one_turn(make_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with toy_server(ConnectionLimits(turn_ms=5)) as server:
             client, server.core.costs_ns = await server.connect(), 1_000_000
             floods = [await server.connect() for _ in range(40)]
@@ -88,4 +88,4 @@ def test_many_connections_with_much_to_do_share_one_turn(make_loop: Callable[[],
             before = server.core.seen.index(LAST) - began
             assert before <= 50, f"{before} requests of others were handled first"
 
-    run(make_loop, story())
+    run(make_loop, scenario())

@@ -32,7 +32,7 @@ async def faulty_server() -> AsyncIterator[_FaultyServer]:
 
 
 def test_a_command_is_answered_after_the_delay(make_loop: MakeLoop) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with faulty_server() as server:
             client = await server.connect()
             server.faulty.set_delay(60)
@@ -40,11 +40,11 @@ def test_a_command_is_answered_after_the_delay(make_loop: MakeLoop) -> None:
             assert (await client.request(ECHO, b"late")).body == b"late"
             assert asyncio.get_running_loop().time() - start_s >= 0.055
 
-    run(make_loop, story())
+    run(make_loop, scenario())
 
 
 def test_commands_of_all_connections_are_handled_in_the_order_in_which_they_came(make_loop: MakeLoop) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with faulty_server() as server:
             clients = [await server.connect() for _ in range(3)]
 
@@ -60,11 +60,11 @@ def test_commands_of_all_connections_are_handled_in_the_order_in_which_they_came
             await until(lambda: len(server.core.seen) == 60)
             assert server.core.seen == list(range(60))
 
-    run(make_loop, story())
+    run(make_loop, scenario())
 
 
 def test_delayed_commands_hold_up_neither_the_loop_nor_what_the_server_sends_by_itself(make_loop: MakeLoop) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with faulty_server() as server:
             client, other = await server.connect(), await server.connect()
             await other.request(ECHO)
@@ -78,11 +78,11 @@ def test_delayed_commands_hold_up_neither_the_loop_nor_what_the_server_sends_by_
             server.faulty.set_delay(0)
             assert [(await client.read()).body, (await client.read()).opaque] == [b"to all", 9]
 
-    run(make_loop, story())
+    run(make_loop, scenario())
 
 
 def test_the_end_of_a_connection_comes_after_its_last_command(make_loop: MakeLoop) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with faulty_server() as server:
             client = await server.connect()
             server.faulty.set_delay(_LONG_MS)
@@ -96,22 +96,22 @@ def test_the_end_of_a_connection_comes_after_its_last_command(make_loop: MakeLoo
             assert len(server.core.gone) == 1
             assert server.core.peers == {}
 
-    run(make_loop, story())
+    run(make_loop, scenario())
 
 
 def test_a_bug_of_the_core_is_answered_late_too(make_loop: MakeLoop) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with faulty_server() as server:
             client = await server.connect()
             server.faulty.set_delay(5)
             assert (await client.request(RAISE)).code == 1
             assert (await client.request(ECHO, b"fine")).body == b"fine"
 
-    run(make_loop, story())
+    run(make_loop, scenario())
 
 
 def test_each_run_of_delayed_commands_is_flushed(make_loop: MakeLoop) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with faulty_server() as server:
             client = await server.connect()
             server.faulty.set_delay(20)
@@ -120,11 +120,11 @@ def test_each_run_of_delayed_commands_is_flushed(make_loop: MakeLoop) -> None:
             # Once for the read, which handled nothing, and at least once for what was handled afterwards.
             await until(lambda: server.core.flushed >= 2)
 
-    run(make_loop, story())
+    run(make_loop, scenario())
 
 
 def test_a_killed_server_drops_delayed_commands(make_loop: MakeLoop) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with faulty_server() as server:
             client = await server.connect()
             server.faulty.set_delay(_LONG_MS)
@@ -136,21 +136,21 @@ def test_a_killed_server_drops_delayed_commands(make_loop: MakeLoop) -> None:
             await until(lambda: len(server.core.gone) == 1)
             assert (server.faulty.delayed_commands, server.core.seen) == (0, [])
 
-    run(make_loop, story())
+    run(make_loop, scenario())
 
 
 @pytest.mark.parametrize("delay_ms", [-1, 3_600_001])
 def test_an_impossible_delay_is_refused(make_loop: MakeLoop, delay_ms: int) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with faulty_server() as server:
             with pytest.raises(ConfigurationError, match=f"a delay of {delay_ms} ms is not possible; give 0 to"):
                 server.faulty.set_delay(delay_ms)
 
-    run(make_loop, story())
+    run(make_loop, scenario())
 
 
 def test_what_is_put_while_the_queue_runs_comes_last(make_loop: MakeLoop) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         done: list[str] = []
         delays = DelayQueue(asyncio.get_running_loop(), lambda: done.append("after"))
         delays.delay_ms = 1
@@ -164,7 +164,7 @@ def test_what_is_put_while_the_queue_runs_comes_last(make_loop: MakeLoop) -> Non
         await until(lambda: "third" in done)
         assert [each for each in done if each != "after"] == ["first", "second", "third"]
 
-    run(make_loop, story())
+    run(make_loop, scenario())
 
 
 def _intercept(command: Command, peer: Peer, now_ms: int) -> Replies:
@@ -173,7 +173,7 @@ def _intercept(command: Command, peer: Peer, now_ms: int) -> Replies:
 
 
 def test_a_handler_before_the_core_gets_each_command_until_it_is_removed(make_loop: MakeLoop) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with faulty_server() as server:
             client = await server.connect()
             server.faulty.handler = _intercept
@@ -186,11 +186,11 @@ def test_a_handler_before_the_core_gets_each_command_until_it_is_removed(make_lo
             server.faulty.set_delay(0)
             assert (await client.request(ECHO, b"4")).body == b"not the core"
 
-    run(make_loop, story())
+    run(make_loop, scenario())
 
 
 def test_connections_are_cut_by_their_peer(make_loop: MakeLoop) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with faulty_server() as server:
             one, other = await server.connect(), await server.connect()
             await one.request(ECHO)
@@ -200,11 +200,11 @@ def test_connections_are_cut_by_their_peer(make_loop: MakeLoop) -> None:
             await until(lambda: server.remoting.peers() == [second])
             assert (await other.request(ECHO, b"here")).body == b"here"
 
-    run(make_loop, story())
+    run(make_loop, scenario())
 
 
 def test_a_server_that_refuses_connections_keeps_those_it_has(make_loop: MakeLoop) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with faulty_server() as server:
             one = await server.connect()
             await one.request(ECHO)
@@ -215,4 +215,4 @@ def test_a_server_that_refuses_connections_keeps_those_it_has(make_loop: MakeLoo
             server.faulty.refuse_connections(is_refusing=False)
             assert (await (await server.connect()).request(ECHO, b"new")).body == b"new"
 
-    run(make_loop, story())
+    run(make_loop, scenario())

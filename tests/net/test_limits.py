@@ -30,7 +30,7 @@ async def _still_served(server: ToyServer) -> None:
 
 
 def test_one_connection_too_many_is_closed_and_the_others_stay(make_loop: MakeLoop) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with toy_server(ConnectionLimits(connections=3)) as server:
             clients = [await server.connect() for _ in range(3)]
             for client in clients:
@@ -42,11 +42,11 @@ def test_one_connection_too_many_is_closed_and_the_others_stay(make_loop: MakeLo
             await until(lambda: len(server.remoting) == 2)
             await _still_served(server)
 
-    run(make_loop, story())
+    run(make_loop, scenario())
 
 
 def test_one_host_cannot_have_all_connections(make_loop: MakeLoop) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with toy_server(ConnectionLimits(connections_per_host=2)) as server:
             clients = [await server.connect() for _ in range(2)]
             for client in clients:
@@ -56,11 +56,11 @@ def test_one_host_cannot_have_all_connections(make_loop: MakeLoop) -> None:
             await until(lambda: len(server.remoting) == 1)
             await _still_served(server)
 
-    run(make_loop, story())
+    run(make_loop, scenario())
 
 
 def test_an_idle_connection_is_closed(make_loop: MakeLoop) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with toy_server() as server:
             quiet, speaking = await server.connect(), await server.connect()
             await quiet.request(ECHO)
@@ -70,11 +70,11 @@ def test_an_idle_connection_is_closed(make_loop: MakeLoop) -> None:
             assert await quiet.is_closed()
             assert (await speaking.request(ECHO, b"here")).body == b"here"
 
-    run(make_loop, story())
+    run(make_loop, scenario())
 
 
 def test_a_connection_on_which_only_the_server_sends_stays(make_loop: MakeLoop) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with toy_server() as server:
             listening, speaking = await server.connect(), await server.connect()
             await listening.request(ECHO)
@@ -84,11 +84,11 @@ def test_a_connection_on_which_only_the_server_sends_stays(make_loop: MakeLoop) 
                 assert (await listening.read()).body == b"news"
             assert len(server.remoting) == 2
 
-    run(make_loop, story())
+    run(make_loop, scenario())
 
 
 def test_a_frame_that_takes_too_long_closes_its_connection(make_loop: MakeLoop) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with toy_server(ConnectionLimits(frame_timeout_ms=5_000)) as server:
             clients = [await server.connect() for _ in range(50)]
             frame = encode_frame(Command(ECHO, body=b"x" * 60))
@@ -101,11 +101,11 @@ def test_a_frame_that_takes_too_long_closes_its_connection(make_loop: MakeLoop) 
                 assert await client.is_closed()
             await _still_served(server)
 
-    run(make_loop, story())
+    run(make_loop, scenario())
 
 
 def test_a_connection_that_is_slow_and_gets_its_frames_done_stays(make_loop: MakeLoop) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with toy_server(ConnectionLimits(frame_timeout_ms=5_000)) as server:
             client = await server.connect()
             frame = encode_frame(Command(ECHO, body=b"slow"))
@@ -116,11 +116,11 @@ def test_a_connection_that_is_slow_and_gets_its_frames_done_stays(make_loop: Mak
                 client.writer.write(frame[50:])
                 assert (await client.read()).body == b"slow"
 
-    run(make_loop, story())
+    run(make_loop, scenario())
 
 
 def test_a_peer_that_does_not_read_is_not_read_from(make_loop: MakeLoop) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with toy_server() as server:
             client = await server.connect()
             _ask_for_much(client, 1_000)
@@ -130,11 +130,11 @@ def test_a_peer_that_does_not_read_is_not_read_from(make_loop: MakeLoop) -> None
             await _still_served(server)
             assert [(await client.read()).opaque for _ in range(1_000)] == list(range(1_000))
 
-    run(make_loop, story())
+    run(make_loop, scenario())
 
 
 def test_a_peer_that_never_reads_is_closed(make_loop: MakeLoop) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with toy_server(ConnectionLimits(stall_timeout_ms=5_000)) as server:
             client = await server.connect()
             _ask_for_much(client, 1_000)
@@ -144,11 +144,11 @@ def test_a_peer_that_never_reads_is_closed(make_loop: MakeLoop) -> None:
             await until(lambda: len(server.remoting) == 0)
             await _still_served(server)
 
-    run(make_loop, story())
+    run(make_loop, scenario())
 
 
 def test_a_peer_that_reads_slowly_and_steadily_stays(make_loop: MakeLoop) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with toy_server(ConnectionLimits(stall_timeout_ms=5_000)) as server:
             client = await server.connect()
             _ask_for_much(client, 200)
@@ -157,11 +157,11 @@ def test_a_peer_that_reads_slowly_and_steadily_stays(make_loop: MakeLoop) -> Non
                 await asyncio.sleep(0.001)
                 server.pass_ms(50)
 
-    run(make_loop, story())
+    run(make_loop, scenario())
 
 
 def test_a_peer_that_reads_less_than_it_is_sent_is_aborted(make_loop: MakeLoop) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with toy_server(ConnectionLimits(backlog_bytes=1_000_000)) as server:
             deaf, speaking = await server.connect(), await server.connect()
             await deaf.request(ECHO)
@@ -171,11 +171,11 @@ def test_a_peer_that_reads_less_than_it_is_sent_is_aborted(make_loop: MakeLoop) 
             await until(lambda: len(server.remoting) == 1)
             await _still_served(server)
 
-    run(make_loop, story())
+    run(make_loop, scenario())
 
 
 def test_unread_responses_are_limited_in_all(make_loop: MakeLoop) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with toy_server(ConnectionLimits(total_backlog_bytes=3_000_000)) as server:
             clients = [await server.connect() for _ in range(20)]
             for client in clients:
@@ -185,11 +185,11 @@ def test_unread_responses_are_limited_in_all(make_loop: MakeLoop) -> None:
             await until(lambda: len(server.remoting) <= 12)
             await _still_served(server)
 
-    run(make_loop, story())
+    run(make_loop, scenario())
 
 
 def test_half_frames_have_an_end_together(make_loop: MakeLoop) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with toy_server(ConnectionLimits(total_partial_frame_bytes=1_000_000)) as server:
             half = encode_frame(Command(SILENT, body=b"x" * 300_000))[:-1]
             clients = [await server.connect() for _ in range(10)]
@@ -202,7 +202,7 @@ def test_half_frames_have_an_end_together(make_loop: MakeLoop) -> None:
             small.writer.write(b"l")
             assert (await small.read()).body == b"small"
 
-    run(make_loop, story())
+    run(make_loop, scenario())
 
 
 def _ask_for_much(client: ToyClient, count: int) -> None:

@@ -45,7 +45,7 @@ def test_without_file_descriptors_accepting_is_logged_and_retried(
 ) -> None:
     monkeypatch.setattr("steelyard.net.server._ACCEPT_RETRY_S", 0.01)
 
-    async def story() -> None:
+    async def scenario() -> None:
         with _Exhausted() as bound:
             bound.bind(("127.0.0.1", 0))
             bound.listen()
@@ -58,7 +58,7 @@ def test_without_file_descriptors_accepting_is_logged_and_retried(
             listener.close()
             await server.stop()
 
-    asyncio.run(story())
+    asyncio.run(scenario())
     assert [record.getMessage().partition(" (")[0].partition(" ")[2] for record in caplog.records] == [
         "cannot accept connections"
     ]

@@ -23,12 +23,12 @@ from tests.net.toy_server import ECHO, HANG_UP, SHOUT, SILENT
 FILES = Path(__file__).parent / "certificates"
 
 
-def hear(connection: PipelinedConnection, count: int) -> list[Command]:
+def receive_all(connection: PipelinedConnection, count: int) -> list[Command]:
     """Hear so many answers."""
-    heard: list[Command] = []
-    while len(heard) < count:
-        heard += connection.receive(20_000)
-    return heard
+    received: list[Command] = []
+    while len(received) < count:
+        received += connection.receive(20_000)
+    return received
 
 
 def answer(number: int, body: bytes = b"") -> bytes:
@@ -43,7 +43,7 @@ def test_many_questions_leave_in_one_write_and_each_has_its_answer() -> None:
         assert not server.core.seen, "nothing is sent before it is flushed"
         connection.flush(20_000)
         connection.flush(20_000)
-        assert {each.opaque: each.body for each in hear(connection, 100)} == asked
+        assert {each.opaque: each.body for each in receive_all(connection, 100)} == asked
         assert connection.is_idle()
         connection.close()
         connection.close()
@@ -55,7 +55,9 @@ def test_answers_larger_than_the_buffer_come_whole_and_small_ones_after_them() -
         sizes = [3_000_000, 5, 2_500_000, 0, 9_000_000, 100_000, 7]
         numbers = [connection.enqueue(Command(ECHO, {"times": str(size)}, body=b"x")) for size in sizes]
         connection.flush(20_000)
-        assert {each.opaque: len(each.body) for each in hear(connection, 7)} == dict(zip(numbers, sizes, strict=True))
+        assert {each.opaque: len(each.body) for each in receive_all(connection, 7)} == dict(
+            zip(numbers, sizes, strict=True)
+        )
         connection.close()
 
 
@@ -66,7 +68,7 @@ def test_an_answer_in_pieces_is_one_answer() -> None:
         connection.enqueue(Command(ECHO))
         connection.enqueue(Command(ECHO))
         connection.flush(20_000)
-        assert [each.body for each in hear(connection, 2)] == [b"first", b"second"]
+        assert [each.body for each in receive_all(connection, 2)] == [b"first", b"second"]
         connection.close()
 
 
@@ -76,7 +78,7 @@ def test_what_the_server_says_of_its_own_accord_is_passed_over() -> None:
         connection.enqueue(Command(SHOUT, body=b"hear, hear"))
         number = connection.enqueue(Command(ECHO, body=b"mine"))
         connection.flush(20_000)
-        assert [(each.opaque, each.body) for each in hear(connection, 1)] == [(number, b"mine")]
+        assert [(each.opaque, each.body) for each in receive_all(connection, 1)] == [(number, b"mine")]
         connection.close()
 
 
@@ -99,12 +101,12 @@ def test_a_server_that_reads_nothing_is_timed_out() -> None:
         connection.close()
 
 
-def test_a_connection_that_is_closed_says_so() -> None:
+def test_a_connection_that_is_closed_reports_it() -> None:
     with running() as (address, _):
         connection = PipelinedConnection(address)
         connection.enqueue(Command(HANG_UP))
         connection.flush(20_000)
-        assert hear(connection, 1)[0].body == b"bye"
+        assert receive_all(connection, 1)[0].body == b"bye"
         with pytest.raises(ConnectionClosed):
             connection.receive(20_000)
         connection.close()
@@ -114,10 +116,10 @@ def test_a_connection_that_is_closed_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    "said", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x7f\xff\xff\xff\0\0\0\1", b"\0\0\0\4\0\0\0\7x"]
+    "response", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x7f\xff\xff\xff\0\0\0\1", b"\0\0\0\4\0\0\0\7x"]
 )
-def test_what_is_not_the_protocol_ends_the_connection(said: bytes) -> None:
-    with scripted(said) as address:
+def test_what_is_not_the_protocol_ends_the_connection(response: bytes) -> None:
+    with scripted(response) as address:
         connection = PipelinedConnection(address)
         connection.enqueue(Command(ECHO))
         connection.flush(20_000)
@@ -140,7 +142,7 @@ def test_of_several_connections_the_readable_ones_are_returned() -> None:
         connections[1].enqueue(Command(ECHO, body=b"here"))
         connections[1].flush(20_000)
         assert wait_readable(connections, 20_000) == [connections[1]]
-        assert hear(connections[1], 1)[0].body == b"here"
+        assert receive_all(connections[1], 1)[0].body == b"here"
         for connection in connections:
             connection.close()
 
@@ -156,12 +158,12 @@ def test_a_forked_child_that_closes_it_leaves_the_connection_to_its_parent() -> 
         os.waitpid(child, 0)
         connection.enqueue(Command(ECHO))
         connection.flush(20_000)
-        assert hear(connection, 1)[0].body == b"still here"
+        assert receive_all(connection, 1)[0].body == b"still here"
         connection.close()
 
 
 @contextmanager
-def encrypted(said: bytes) -> Iterator[str]:
+def encrypted(response: bytes) -> Iterator[str]:
     """Run an encrypting server that reads one request and then says something."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(FILES / "server.pem")
@@ -171,7 +173,7 @@ def encrypted(said: bytes) -> Iterator[str]:
         plain, _ = listener.accept()
         with context.wrap_socket(plain, server_side=True) as connection:
             connection.recv(65_536)
-            connection.sendall(said)
+            connection.sendall(response)
             connection.recv(65_536)
 
     thread = threading.Thread(target=serve)
@@ -190,11 +192,11 @@ def test_a_tls_connection_is_read_to_the_last_response() -> None:
         for _ in bodies:
             connection.enqueue(Command(ECHO))
         connection.flush(20_000)
-        heard: dict[int, bytes] = {}
-        while len(heard) < len(bodies):
+        received: dict[int, bytes] = {}
+        while len(received) < len(bodies):
             for ready in wait_readable([connection], 20_000):
-                heard |= {each.opaque: each.body for each in ready.receive(20_000)}
-        assert heard == bodies
+                received |= {each.opaque: each.body for each in ready.receive(20_000)}
+        assert received == bodies
         connection.close()
 
 

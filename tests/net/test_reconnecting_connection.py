@@ -15,7 +15,7 @@ MakeLoop = Callable[[], asyncio.AbstractEventLoop]
 
 
 def test_questions_get_their_own_answers(make_loop: MakeLoop) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with toy_server() as server:
             link = ReconnectingConnection(f"127.0.0.1:{server.listener.port}")
             asked = [link.request(Command(ECHO, body=bytes((number,))), timeout_ms=20_000) for number in range(50)]
@@ -24,11 +24,11 @@ def test_questions_get_their_own_answers(make_loop: MakeLoop) -> None:
             assert len(server.remoting) == 1
             link.close()
 
-    run(make_loop, story())
+    run(make_loop, scenario())
 
 
 def test_what_the_server_asks_of_its_own_accord_is_passed_over(make_loop: MakeLoop) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with toy_server() as server:
             link = ReconnectingConnection(f"127.0.0.1:{server.listener.port}")
             with pytest.raises(TimedOut):
@@ -36,11 +36,11 @@ def test_what_the_server_asks_of_its_own_accord_is_passed_over(make_loop: MakeLo
             assert (await link.request(Command(ECHO, body=b"on"), timeout_ms=20_000)).body == b"on"
             link.close()
 
-    run(make_loop, story())
+    run(make_loop, scenario())
 
 
 def test_an_answer_that_does_not_come_is_timed_out_and_the_connection_goes_on(make_loop: MakeLoop) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with toy_server() as server:
             link = ReconnectingConnection(f"127.0.0.1:{server.listener.port}")
             with pytest.raises(TimedOut, match=r"did not answer request 5 in 30 ms"):
@@ -49,11 +49,11 @@ def test_an_answer_that_does_not_come_is_timed_out_and_the_connection_goes_on(ma
             assert len(server.remoting) == 1
             link.close()
 
-    run(make_loop, story())
+    run(make_loop, scenario())
 
 
 def test_a_lost_connection_fails_its_requests_is_reported_and_opens_again(make_loop: MakeLoop) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         lost: list[str] = []
         async with toy_server() as server:
             link = ReconnectingConnection(f"127.0.0.1:{server.listener.port}", on_closed=lambda: lost.append("lost"))
@@ -68,11 +68,11 @@ def test_a_lost_connection_fails_its_requests_is_reported_and_opens_again(make_l
             await until(lambda: len(server.remoting) == 0)
             assert lost == ["lost"], "who hangs up himself has not lost anything"
 
-    run(make_loop, story())
+    run(make_loop, scenario())
 
 
 def test_a_server_that_is_not_there_cannot_be_connected_to(make_loop: MakeLoop) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         listener = TcpListener.bind("127.0.0.1", 0)
         listener.close()
         with pytest.raises(CannotConnect, match="cannot be reached"):
@@ -80,7 +80,7 @@ def test_a_server_that_is_not_there_cannot_be_connected_to(make_loop: MakeLoop) 
         with pytest.raises(CannotConnect):
             await ReconnectingConnection("no.such.host.invalid:1").request(Command(ECHO), timeout_ms=1_000)
 
-    run(make_loop, story())
+    run(make_loop, scenario())
 
 
 def test_an_address_that_is_none_is_refused_before_anything_is_asked() -> None:
@@ -91,7 +91,7 @@ def test_an_address_that_is_none_is_refused_before_anything_is_asked() -> None:
 def test_a_closed_connection_fails_its_own_requests_and_not_those_of_the_next(
     make_loop: MakeLoop,
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with toy_server() as server:
             link = ReconnectingConnection(f"127.0.0.1:{server.listener.port}")
             waiting = asyncio.ensure_future(link.request(Command(SILENT), timeout_ms=20_000))
@@ -102,4 +102,4 @@ def test_a_closed_connection_fails_its_own_requests_and_not_those_of_the_next(
                 await waiting
             link.close()
 
-    run(make_loop, story())
+    run(make_loop, scenario())

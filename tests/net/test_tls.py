@@ -1,7 +1,7 @@
 """TLS trusts only what it is configured to trust, and says in words what is wrong.
 
 The certificates beside this file are good until 2120, and their keys guard nothing but these tests: `authority.pem` has
-signed `server.pem` (localhost), `elsewhere.pem` (another host) and `client.pem`; `stranger.pem` has signed nobody.
+signed `server.pem` (localhost), `elsewhere.pem` (another host) and `client.pem`; `untrusted.pem` has signed nobody.
 """
 
 import asyncio
@@ -72,7 +72,7 @@ def test_a_context_of_ones_own_is_used_as_it_is() -> None:
     assert answers(own) == "anybody"
 
 
-@pytest.mark.parametrize("tls", [True, FILES / "stranger.pem"])
+@pytest.mark.parametrize("tls", [True, FILES / "untrusted.pem"])
 def test_an_untrusted_server_is_refused(tls: Wanted) -> None:
     with pytest.raises(CannotConnect, match="certificate that cannot be trusted") as caught:
         answers(tls)

@@ -26,7 +26,7 @@ _NEEDS_MORE = (
     "pyspark_rocketmq",
 )
 _YET_PLAIN = ("steelyard.dashboard.options", "steelyard.dashboard.server")
-"""Whoever asks for a page is told what it needs by these."""
+"""What these print names the extra that the dashboard needs."""
 
 
 @pytest.fixture(scope="module")
@@ -115,15 +115,15 @@ def test_what_needs_an_extra_names_it(environment: Environment, tmp_path: Path, 
     assert done.stderr.splitlines()[-1] == f"steelyard.errors.MissingExtra: {_SENTENCES[code]}"
 
 
-def test_who_runs_a_cluster_without_a_page_is_told_how_to_have_one(environment: Environment, tmp_path: Path) -> None:
+def test_a_cluster_without_the_dashboard_extra_says_how_to_install_it(environment: Environment, tmp_path: Path) -> None:
     command = [str(environment.python), "-m", "steelyard", "up", "--port", "0", "--memory"]
     with subprocess.Popen(
         command, cwd=tmp_path, env=environment.variables, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
-        said = list(takewhile(lambda line: not line.startswith("ready"), process.stdout))
+        output = list(takewhile(lambda line: not line.startswith("ready"), process.stdout))
         process.terminate()
-    assert said[-1] == f"dashboard    none; to have one, {how_to_install('dashboard')}\n"
+    assert output[-1] == f"dashboard    none; to have one, {how_to_install('dashboard')}\n"
 
 
 @pytest.mark.parametrize("job", ["archive", "aggregate", "replay", "balance"])

@@ -49,10 +49,10 @@ def test_pip_installs_it_and_the_first_example_sends(built: Built, tmp_path: Pat
     pip = [str(directory / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, str(built.wheel)], check=True, cwd=tmp_path)
     environment = Environment(directory)
-    said = subprocess.run(
+    output = subprocess.run(
         [str(directory / "bin" / "steelyard"), "--version"], capture_output=True, text=True, check=True, cwd=tmp_path
     )
-    assert said.stdout == f"steelyard {__version__}\n"
+    assert output.stdout == f"steelyard {__version__}\n"
     with up(environment, tmp_path) as namesrv:
         done = environment.run("-c", first_example(namesrv), cwd=tmp_path)
         assert (done.returncode, done.stderr) == (0, "")

@@ -63,32 +63,32 @@ def test_the_sdist_has_the_tree_that_its_tests_need(built: Built) -> None:
 def test_a_wheel_says_what_it_is_and_needs(built: Built) -> None:
     with ZipFile(built.wheel) as wheel:
         (name,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
-        told = Parser().parsestr(wheel.read(name).decode())
+        reported = Parser().parsestr(wheel.read(name).decode())
         scripts = wheel.read(name.replace("METADATA", "entry_points.txt")).decode()
-    assert (told["Name"], told["Version"]) == ("steelyard", __version__)
-    assert told["Requires-Python"] == ">=3.11"
-    assert set(told.get_all("Provides-Extra", [])) >= {
+    assert (reported["Name"], reported["Version"]) == ("steelyard", __version__)
+    assert reported["Requires-Python"] == ">=3.11"
+    assert set(reported.get_all("Provides-Extra", [])) >= {
         *("fast", "lz4", "spark", "local", "dashboard", "otel", "testing", "all")
     }
-    always = {line for line in told.get_all("Requires-Dist", []) if "extra ==" not in line}
+    always = {line for line in reported.get_all("Requires-Dist", []) if "extra ==" not in line}
     assert {re.split(r"[<>=!~ ]", line)[0] for line in always} == {"msgspec", "rich", "typer"}
     assert "steelyard = steelyard.cli.main:main" in scripts
     assert "[pytest11]\nsteelyard = steelyard.testing.plugin\n" in scripts
-    assert str(told.get_payload()).startswith("# Steelyard")
+    assert str(reported.get_payload()).startswith("# Steelyard")
 
 
 def test_the_metadata_is_sound_and_the_wheel_has_every_licence(built: Built) -> None:
     with ZipFile(built.wheel) as wheel:
         (name,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
-        told = Metadata.from_email(wheel.read(name))
+        reported = Metadata.from_email(wheel.read(name))
         licences = name.replace("METADATA", "licenses/")
         texts = {
             path.removeprefix(licences): wheel.read(path) for path in wheel.namelist() if path.startswith(licences)
         }
-    assert told.license_expression == "Apache-2.0 AND MIT"
+    assert reported.license_expression == "Apache-2.0 AND MIT"
     vendored = {path.relative_to(ROOT).as_posix(): path.read_bytes() for path in _VENDOR.glob("LICENSE.*")}
     assert texts == {"LICENSE": (ROOT / "LICENSE").read_bytes(), **vendored}
-    assert set(told.license_files or ()) == set(texts)
+    assert set(reported.license_files or ()) == set(texts)
     assert all(b"Copyright (c) 20" in text or b"Apache License" in text for text in vendored.values())
     packages = re.findall(
         r"^\| `[^`]+` \| (\w+) [\d.]+,", (_VENDOR / "README.md").read_text(encoding="utf-8"), re.MULTILINE

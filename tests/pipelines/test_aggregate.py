@@ -36,14 +36,14 @@ def _orders(topic: str, count: int = 120, begin: int = 1_800_000_000) -> list[Me
 
 def _expected(orders: list[Message], upto: int) -> Counter[tuple[int, str, int]]:
     """Work out the windows that are over when the watermark is somewhere: begin, tag, and how many euros."""
-    sums: Counter[tuple[int, str]] = Counter()
+    totals_by_key: Counter[tuple[int, str]] = Counter()
     for order in orders:
         read = json.loads(order.body)
-        sums[read["at"] // 60 * 60, str(order.tags)] += read["euros"]
-    return Counter((begin, tag, euros) for (begin, tag), euros in sums.items() if begin + 60 <= upto)
+        totals_by_key[read["at"] // 60 * 60, str(order.tags)] += read["euros"]
+    return Counter((begin, tag, euros) for (begin, tag), euros in totals_by_key.items() if begin + 60 <= upto)
 
 
-def _told(rows: list[dict[str, object]]) -> Counter[tuple[object, object, object]]:
+def _reported(rows: list[dict[str, object]]) -> Counter[tuple[object, object, object]]:
     return Counter((row["begin"], row["tags"], row["euros"]) for row in rows)
 
 
@@ -58,17 +58,17 @@ def test_windows_that_are_over_go_to_a_topic_as_json(
     stream = stream_options(cluster.namesrv, topic, tmp_path / "checkpoint")
     options = AggregateOptions(stream, _WINDOWED, totals, event_time=_TIME, watermark_ms=30_000)
     assert aggregate.run(spark, options) == 120
-    with PullConsumer(cluster.namesrv, "tests", auto_commit=False) as puller:
-        queues = puller.queues(totals)
-        puller.assign(queues)
+    with PullConsumer(cluster.namesrv, "tests", auto_commit=False) as consumer:
+        queues = consumer.queues(totals)
+        consumer.assign(queues)
         for queue in queues:
-            puller.seek(queue, "first")
-        wanted = sum(puller.ends(queues).values())
+            consumer.seek(queue, "first")
+        wanted = sum(consumer.ends(queues).values())
         found: list[StoredMessage] = []
         while len(found) < wanted:
-            found += puller.poll(timeout_s=1.0)
+            found += consumer.poll(timeout_s=1.0)
     last = 1_800_000_000 + 5 * 119
-    assert _told([json.loads(each.body) for each in found]) == _expected(orders, last - 30)
+    assert _reported([json.loads(each.body) for each in found]) == _expected(orders, last - 30)
     assert {each.tags for each in found} == {"t0", "t1"}
     assert aggregate.run(spark, options) == 0, "it goes on, and a window is told once"
 
@@ -82,7 +82,7 @@ def test_windows_go_to_parquet_once_and_the_rest_when_their_time_comes(
     for part in (orders[:60], orders[60:]):
         send(cluster.namesrv, part)
         aggregate.run(spark, options)
-    assert _told(rows_of(tmp_path / "lake")) == _expected(orders, 1_800_000_000 + 5 * 119)
+    assert _reported(rows_of(tmp_path / "lake")) == _expected(orders, 1_800_000_000 + 5 * 119)
     changed = AggregateOptions(stream, "SELECT 1 FROM messages", to=options.to)
     with pytest.raises(ConfigurationError, match="is the checkpoint of another job"):
         aggregate.run(spark, changed)
@@ -99,7 +99,9 @@ def test_rows_are_shown_as_json_and_in_the_mode_update_windows_that_are_not_over
     assert sorted(json.loads(line)["orders"] for line in shown) == [5, 5]
 
 
-def test_a_query_that_cannot_be_run_says_why(spark: "SparkSession", cluster: Live, topic: str, tmp_path: Path) -> None:
+def test_a_query_that_cannot_be_run_gives_the_reason(
+    spark: "SparkSession", cluster: Live, topic: str, tmp_path: Path
+) -> None:
     stream = stream_options(cluster.namesrv, topic, tmp_path / "checkpoint")
 
     def why(sql: str, event_time: str = "stored_at", to_topic: str | None = None) -> str:

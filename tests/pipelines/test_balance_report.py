@@ -22,7 +22,7 @@ _CONNECT = ClientConfig("localhost:1")
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "output"),
     [
         ({"top": 0}, "0 keys cannot be listed"),
         ({"watch_s": -1.0, "group": "billing"}, "cannot be watched"),
@@ -33,8 +33,8 @@ _CONNECT = ClientConfig("localhost:1")
         ({"to": Path("x.parquet")}, "report and table are both"),
     ],
 )
-def test_what_cannot_be_done_is_said_before_anything_is_asked(given: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigurationError, match=said):
+def test_what_cannot_be_done_is_reported_before_anything_is_asked(given: dict[str, Any], output: str) -> None:
+    with pytest.raises(ConfigurationError, match=output):
         BalanceOptions(_CONNECT, "orders", **given)
 
 
@@ -43,7 +43,7 @@ def test_events_that_are_not_there_are_a_sentence(tmp_path: Path) -> None:
         run(BalanceOptions(_CONNECT, "orders", "billing", events=(tmp_path / "none.jsonl",)))
 
 
-def test_a_topic_or_group_that_is_not_there_is_said_before_spark_starts(cluster: Live, topic: str) -> None:
+def test_a_topic_or_group_that_is_not_there_is_reported_before_spark_starts(cluster: Live, topic: str) -> None:
     with pytest.raises(TopicNotFound):
         run(BalanceOptions(ClientConfig(cluster.namesrv), "no-such-topic"))
     with pytest.raises(GroupNotFound):
@@ -86,10 +86,10 @@ def test_a_report_of_a_topic_and_its_group(cluster: Live, topic: str, spark: "Sp
     assert len(traffic.keys) == 5
     assert sum(step.messages for step in traffic.steps) == 400
 
-    said = str(report)
+    output = str(report)
     share = round(100 * 300 / in_busiest)
-    assert f"queue {busiest.broker}:{busiest.queue_id} has" in said
-    assert f"key customer-7 alone is {share} % of it" in said
+    assert f"queue {busiest.broker}:{busiest.queue_id} has" in output
+    assert f"key customer-7 alone is {share} % of it" in output
     assert [(each.member, each.ended_ms - each.acquired_ms) for each in report.contents.holdings] == [
         ("c1", 60_000),
         ("c2", 0),

@@ -151,7 +151,7 @@ def test_a_checkpoint_of_another_directory_is_refused() -> None:
         ParquetSink(files, "/lake/others", _STATE).claim()
 
 
-def test_a_seal_that_is_damaged_is_told() -> None:
+def test_a_seal_that_is_damaged_is_reported() -> None:
     files = CrashingFiles()
     files.texts |= {f"{_STATE}/sealed/batch-0000000000.json": "{", f"{_STATE}/directory.txt": _LAKE}
     with pytest.raises(JobFailed, match="is damaged"):

@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 def _read_all(namesrv: str, topic: str) -> list[StoredMessage]:
     """Read a topic, queue by queue in their order."""
-    with PullConsumer(namesrv, "tests", auto_commit=False) as puller:
-        queues = puller.queues(topic)
-        puller.assign(queues)
+    with PullConsumer(namesrv, "tests", auto_commit=False) as consumer:
+        queues = consumer.queues(topic)
+        consumer.assign(queues)
         for queue in queues:
-            puller.seek(queue, "first")
-        wanted, found = sum(puller.ends(queues).values()), list[StoredMessage]()
+            consumer.seek(queue, "first")
+        wanted, found = sum(consumer.ends(queues).values()), list[StoredMessage]()
         while len(found) < wanted:
-            found += puller.poll(timeout_s=1.0)
+            found += consumer.poll(timeout_s=1.0)
     return sorted(found, key=lambda each: (each.queue, each.offset))
 
 
@@ -127,14 +127,14 @@ def test_what_is_done_is_kept_and_another_job_is_refused() -> None:
 
 @given(st.floats(1, 1e6), st.lists(st.tuples(st.integers(1, 10_000), st.floats(0, 5)), min_size=2, max_size=20))
 def test_a_pace_is_never_faster_than_the_rate(rate: float, pieces: list[tuple[int, float]]) -> None:
-    pace, now_s = RateLimiter(rate), 100.0
+    limiter, now_s = RateLimiter(rate), 100.0
     begun: list[tuple[float, int]] = []
     for count, took_s in pieces:
         known = count // 2  # of the rest it is known afterwards
-        now_s += pace.wait_s(known, now_s=now_s)
+        now_s += limiter.wait_s(known, now_s=now_s)
         begun.append((now_s, count))
         now_s += took_s
-        pace.add(count - known)
+        limiter.add(count - known)
     for (start_s, count), (next_s, _) in pairwise(begun):
         assert next_s - start_s >= count / rate - 1e-5
 

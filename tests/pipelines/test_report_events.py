@@ -85,30 +85,30 @@ def _view(at_ms: int, owners: dict[str, list[Queue]], lag: int = 0) -> GroupDesc
     )
 
 
-class _Looks:
+class _Descriptions:
     """A group that looks different each time; None stands for a server that does not answer."""
 
-    def __init__(self, *looks: GroupDescription | None) -> None:
-        self.looks = list(looks)
+    def __init__(self, *descriptions: GroupDescription | None) -> None:
+        self.descriptions = list(descriptions)
 
     def describe(self, name: str, earlier: GroupDescription | None = None) -> GroupDescription:
         """Return the next look."""
         del name, earlier
-        look = self.looks.pop(0)
+        look = self.descriptions.pop(0)
         if look is None:
             raise ConnectionClosed("broker-a went away")
         return look
 
 
 def test_watching_a_group_shows_its_owners_and_its_lag() -> None:
-    looks = _Looks(
+    descriptions = _Descriptions(
         _view(0, {"c1": [_QUEUE, _OTHER]}, lag=10),
         None,
         _view(10_000, {"c1": [_QUEUE], "c2": [_OTHER]}, lag=7),
         _view(20_000, {"c2": [_QUEUE, _OTHER]}),
     )
     slept: list[float] = []
-    seen = watch_group(looks, "billing", "orders", for_s=3 * POLL_INTERVAL_S, sleep=slept.append)
+    seen = watch_group(descriptions, "billing", "orders", for_s=3 * POLL_INTERVAL_S, sleep=slept.append)
     assert slept == [POLL_INTERVAL_S] * 3
     assert seen.failed_polls == 1
     assert [(each.at_ms, each.messages) for each in seen.lag_samples] == [(0, 20), (10_000, 14), (20_000, 0)]
@@ -120,21 +120,21 @@ def test_watching_a_group_shows_its_owners_and_its_lag() -> None:
     ]
 
 
-def test_without_a_time_to_watch_there_is_one_look() -> None:
-    seen = watch_group(_Looks(_view(0, {"c1": [_QUEUE]})), "billing", "orders", for_s=0, sleep=lambda _: None)
+def test_without_a_time_to_watch_there_is_one_poll() -> None:
+    seen = watch_group(_Descriptions(_view(0, {"c1": [_QUEUE]})), "billing", "orders", for_s=0, sleep=lambda _: None)
     assert seen.view is not None
     assert len(seen.events) == 1
 
 
 def test_a_server_that_never_answers_is_an_error() -> None:
     with pytest.raises(TransportError):
-        watch_group(_Looks(None), "billing", "orders", for_s=0, sleep=lambda _: None)
+        watch_group(_Descriptions(None), "billing", "orders", for_s=0, sleep=lambda _: None)
 
 
 def test_who_wrote_itself_is_believed() -> None:
-    told = [OwnershipEvent(5, "c1", (_QUEUE,))]
+    reported = [OwnershipEvent(5, "c1", (_QUEUE,))]
     seen = [OwnershipEvent(7, "c1", (_QUEUE, _OTHER)), OwnershipEvent(7, "c2", (_OTHER,))]
-    assert merge_events(told, seen) == [*told, seen[1]]
+    assert merge_events(reported, seen) == [*reported, seen[1]]
 
 
 def test_events_of_no_queue_of_the_topic_have_no_holdings() -> None:

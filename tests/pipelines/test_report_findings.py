@@ -57,9 +57,9 @@ def test_what_chance_does_is_not_called_uneven() -> None:
 
 
 def test_a_busy_queue_is_named_with_its_heaviest_key() -> None:
-    said = _said(busy_contents())
-    assert "queue broker-a:3 has 5.5 \N{MULTIPLICATION SIGN} the mean; key customer-7 alone is 70 % of it" in said
-    assert "more queues do not help" in said
+    sentences = _said(busy_contents())
+    assert "queue broker-a:3 has 5.5 \N{MULTIPLICATION SIGN} the mean; key customer-7 alone is 70 % of it" in sentences
+    assert "more queues do not help" in sentences
 
 
 def test_several_heavy_keys_are_parted_by_more_queues() -> None:
@@ -76,7 +76,7 @@ def test_even_queues_are_fine() -> None:
     assert finding.message.startswith("queues are even")
 
 
-def test_an_empty_topic_says_so() -> None:
+def test_an_empty_topic_reports_it() -> None:
     study = _messages(0, 0)
     assert _said(study) == "orders got no messages in this period"
     assert "0 messages" in summary_line(study)

@@ -7,7 +7,7 @@ from steelyard.pipelines import stream_runner
 from steelyard.pipelines.stream_runner import BatchProgress, JobControl
 
 
-def test_a_batch_that_is_done_just_before_the_end_is_told_and_counted() -> None:
+def test_a_batch_that_is_done_just_before_the_end_is_reported_and_counted() -> None:
     done = MagicMock(batchId=0, numInputRows=7, batchDuration=20)
     query = MagicMock(lastProgress=None, recentProgress=[])
     query.exception.return_value = None
@@ -18,6 +18,6 @@ def test_a_batch_that_is_done_just_before_the_end_is_told_and_counted() -> None:
         yield False
 
     type(query).isActive = PropertyMock(side_effect=is_active())
-    told: list[BatchProgress] = []
-    assert stream_runner._await_end(query, stream_runner._BatchGate(lambda *_: None), JobControl(told.append)) == 7
-    assert [batch.rows for batch in told] == [7]
+    reported: list[BatchProgress] = []
+    assert stream_runner._await_end(query, stream_runner._BatchGate(lambda *_: None), JobControl(reported.append)) == 7
+    assert [batch.rows for batch in reported] == [7]

@@ -38,48 +38,48 @@ class BrokerDialogue:
     """The protocol of one member on one connection to a broker."""
 
     def __init__(
-        self, desk: BrokerHarness, wanted: MemberOptions | None = None, holdings: ClaimedQueues | None = None
+        self, harness: BrokerHarness, wanted: MemberOptions | None = None, claimed: ClaimedQueues | None = None
     ) -> None:
-        self.desk, self.options = desk, wanted or options()
-        self.voice = MemberProtocol(self.options, f"instance of {self.options.id}")
-        self.holdings = holdings or ClaimedQueues()
-        self.peer = desk.connect()
+        self.harness, self.options = harness, wanted or options()
+        self.codec = MemberProtocol(self.options, f"instance of {self.options.id}")
+        self.claimed = claimed or ClaimedQueues()
+        self.peer = harness.connect()
         self._numbers: dict[int, int] = {}
 
     @classmethod
     def registered(
-        cls, desk: BrokerHarness, wanted: MemberOptions | None = None, holdings: ClaimedQueues | None = None
+        cls, harness: BrokerHarness, wanted: MemberOptions | None = None, claimed: ClaimedQueues | None = None
     ) -> "BrokerDialogue":
         """Make one whose first heartbeat was answered."""
-        talk = cls(desk, wanted, holdings)
+        talk = cls(harness, wanted, claimed)
         talk.ask(SendHeartbeat(BROKER, held={}, strategy="sticky"))
-        desk.sent_to(talk.peer)
+        harness.sent_to(talk.peer)
         return talk
 
     def ask(self, action: Action) -> Event:
         """Send an action, follow what comes of it, and return the one event it ends with; notifications are skipped."""
-        received = [event for event in self.say(action) if not isinstance(event, MembersChanged)]
+        received = [event for event in self.send_action(action) if not isinstance(event, MembersChanged)]
         assert len(received) == 1, received
         return received[0]
 
-    def say(self, action: Action) -> list[Event]:
+    def send_action(self, action: Action) -> list[Event]:
         """Send an action and decode all that is there by then."""
-        said = self.voice.encode(action, self.desk.now_ms)
-        assert said is not None
-        self._send(said)
-        return self.hear()
+        outgoing = self.codec.encode(action, self.harness.now_ms)
+        assert outgoing is not None
+        self._send(outgoing)
+        return self.receive()
 
-    def hear(self) -> list[Event]:
+    def receive(self) -> list[Event]:
         """Decode what arrived, answer and send on, until there is nothing more."""
         events: list[Event] = []
-        while commands := self.desk.sent_to(self.peer):
+        while commands := self.harness.sent_to(self.peer):
             for command in commands:
                 received = self._meant(command)
                 events += received.events
                 for reply in received.replies:
-                    self.desk.respond(command, self.peer, reply.fields, reply.body, code=reply.code)
-                for said in received.requests:
-                    self._send(said)
+                    self.harness.respond(command, self.peer, reply.fields, reply.body, code=reply.code)
+                for outgoing in received.requests:
+                    self._send(outgoing)
         return events
 
     def _meant(self, command: Command) -> DecodedCommand:
@@ -87,22 +87,22 @@ class BrokerDialogue:
             command = Command(
                 command.code, command.fields, command.body, self._numbers[command.opaque], command.flag, command.remark
             )
-        return self.voice.decode(BROKER, command, self.desk.now_ms, self._holdings)
+        return self.codec.decode(BROKER, command, self.harness.now_ms, self._claimed)
 
-    def _holdings(self, _about: Sequence[Queue]) -> ClaimedQueues:
-        return self.holdings
+    def _claimed(self, _about: Sequence[Queue]) -> ClaimedQueues:
+        return self.claimed
 
-    def _send(self, said: OutgoingCommand) -> None:
-        command = said.command
-        number = self.desk.send(command.code, command.fields, command.body, peer=self.peer)
+    def _send(self, outgoing: OutgoingCommand) -> None:
+        command = outgoing.command
+        number = self.harness.send(command.code, command.fields, command.body, peer=self.peer)
         self._numbers[number] = command.opaque
 
 
 def stocked(*tags: str, queues: int = 2) -> BrokerHarness:
     """Return a broker with a topic of orders, and one message in its first queue for each tag."""
-    desk = BrokerHarness()
-    make_topic(desk, "orders", queues=queues)
+    harness = BrokerHarness()
+    make_topic(harness, "orders", queues=queues)
     for number, tag in enumerate(tags):
         properties = f"TAGS\x01{tag}\x02" if tag else None
-        desk.request(Code.SEND_MESSAGE_V2, message(properties=properties), b"m%d" % number)
-    return desk
+        harness.request(Code.SEND_MESSAGE_V2, message(properties=properties), b"m%d" % number)
+    return harness

@@ -1,4 +1,4 @@
-"""Recorded commands by code, and a desk that takes whole commands."""
+"""Recorded commands by code, and a broker that handles whole commands."""
 
 from steelyard.wire.command import Command
 from steelyard.wire.frames import FrameDecoder, encode_frame
@@ -27,6 +27,6 @@ def travelled(command: Command) -> Command:
     return read
 
 
-def store(desk: BrokerHarness, command: Command) -> Command:
+def store(harness: BrokerHarness, command: Command) -> Command:
     """Send a command to a broker and return the response."""
-    return desk.request(command.code, command.fields, command.body)
+    return harness.request(command.code, command.fields, command.body)

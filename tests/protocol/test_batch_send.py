@@ -74,16 +74,16 @@ def test_a_batch_is_written_as_java_writes_it(release: str) -> None:
     (theirs,) = recorded(release, "send-batch", 320)
     header = theirs.header(SendMessageV2)
     items = list(decode_batch(theirs.body))
-    said = [decode_properties(item.properties) for item in items]
+    outgoing = [decode_properties(item.properties) for item in items]
     some = [
         Message(header.topic, item.body, tags=each["TAGS"], keys=each["KEYS"], flag=item.flag)
-        for item, each in zip(items, said, strict=True)
+        for item, each in zip(items, outgoing, strict=True)
     ]
     ours = batch_request(
         header.producer_group,
         some,
         Queue(header.topic, header.broker or "", header.queue_id),
-        unique_keys=[each["UNIQ_KEY"] for each in said],
+        unique_keys=[each["UNIQ_KEY"] for each in outgoing],
         now_ms=header.born_timestamp,
         opaque=theirs.opaque,
     )
@@ -93,7 +93,7 @@ def test_a_batch_is_written_as_java_writes_it(release: str) -> None:
     assert mine == wanted
     written = list(decode_batch(ours.body))
     assert [(item.body, item.flag) for item in written] == [(item.body, item.flag) for item in items]
-    assert [decode_properties(item.properties) for item in written] == said
+    assert [decode_properties(item.properties) for item in written] == outgoing
 
 
 @pytest.mark.parametrize("release", RELEASES)
@@ -107,11 +107,11 @@ def test_real_answers_give_each_message_its_place(release: str) -> None:
 
 @given(st.lists(st.binary(max_size=30), min_size=1, max_size=9))
 def test_what_is_sent_together_is_stored_side_by_side(bodies: list[bytes]) -> None:
-    desk = BrokerHarness()
-    make_topic(desk, "orders", queues=2)
-    answer = store(desk, batch([Message("orders", body, tags="paid") for body in bodies]))
+    harness = BrokerHarness()
+    make_topic(harness, "orders", queues=2)
+    answer = store(harness, batch([Message("orders", body, tags="paid") for body in bodies]))
     receipts = read_batch_receipts(answer, QUEUE, keys_of(len(bodies)))
-    stored = [record_to_message(record, "broker-0") for record in desk.queue("orders", 1)]
+    stored = [record_to_message(record, "broker-0") for record in harness.queue("orders", 1)]
     assert [message.body for message in stored] == bodies
     assert [(each.queue, each.offset, each.message_id) for each in receipts] == [
         (message.queue, message.offset, message.offset_id) for message in stored

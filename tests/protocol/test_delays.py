@@ -20,7 +20,7 @@ LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 DAY_S = 86_400
 
 
-def said(delay_s: float | None, deliver_at: datetime | None = None, *, timers: bool) -> dict[str, str]:
+def properties_of(delay_s: float | None, deliver_at: datetime | None = None, *, timers: bool) -> dict[str, str]:
     delay = resolve_delay(delay_s, deliver_at, now_ms=START_MS, has_timers=timers)
     return {} if delay is None else dict(delay.properties)
 
@@ -46,7 +46,7 @@ def test_a_delay_that_is_a_level_is_said_as_one_everywhere(level: int, timers: b
 
 @given(st.floats(0, 3 * DAY_S))
 def test_a_broker_with_timers_waits_as_long_as_requested(delay_s: float) -> None:
-    match said(delay_s, timers=True):
+    match properties_of(delay_s, timers=True):
         case {"DELAY": level}:
             waits_ms = DELAY_LEVELS_MS[int(level) - 1]
         case {"TIMER_DELAY_MS": text}:
@@ -57,7 +57,7 @@ def test_a_broker_with_timers_waits_as_long_as_requested(delay_s: float) -> None
 
 
 @given(st.floats(0.001, 7_200))
-def test_a_broker_without_timers_waits_longer_and_that_is_noted(delay_s: float) -> None:
+def test_a_broker_without_timers_waits_longer_and_that_is_logged(delay_s: float) -> None:
     delay = resolve_delay(delay_s, None, now_ms=START_MS, has_timers=False)
     assert delay is not None
     waits_ms = DELAY_LEVELS_MS[int(delay.properties["DELAY"]) - 1]
@@ -67,40 +67,42 @@ def test_a_broker_without_timers_waits_longer_and_that_is_noted(delay_s: float) 
 
 def test_a_moment_is_said_as_one() -> None:
     moment = datetime.fromtimestamp(START_MS / 1_000, UTC) + timedelta(seconds=30)
-    assert said(None, moment, timers=True) == {"TIMER_DELIVER_MS": str(START_MS + 30_000)}
+    assert properties_of(None, moment, timers=True) == {"TIMER_DELIVER_MS": str(START_MS + 30_000)}
     elsewhere = moment.astimezone(timezone(timedelta(hours=9)))
-    assert said(None, elsewhere, timers=True) == {"TIMER_DELIVER_MS": str(START_MS + 30_000)}
-    assert said(None, moment + timedelta(microseconds=1), timers=True) == {"TIMER_DELIVER_MS": str(START_MS + 30_001)}
-    assert said(None, moment, timers=False) == {"DELAY": "4"}
-    assert said(None, moment + timedelta(seconds=1), timers=False) == {"DELAY": "5"}
+    assert properties_of(None, elsewhere, timers=True) == {"TIMER_DELIVER_MS": str(START_MS + 30_000)}
+    assert properties_of(None, moment + timedelta(microseconds=1), timers=True) == {
+        "TIMER_DELIVER_MS": str(START_MS + 30_001)
+    }
+    assert properties_of(None, moment, timers=False) == {"DELAY": "4"}
+    assert properties_of(None, moment + timedelta(seconds=1), timers=False) == {"DELAY": "5"}
 
 
 @pytest.mark.parametrize("timers", [True, False])
 def test_what_is_due_already_is_sent_as_it_is(timers: bool) -> None:
     now = datetime.fromtimestamp(START_MS / 1_000, UTC)
-    assert said(0, timers=timers) == said(None, timers=timers) == {}
-    assert said(None, now, timers=timers) == said(None, now - timedelta(days=1), timers=timers) == {}
+    assert properties_of(0, timers=timers) == properties_of(None, timers=timers) == {}
+    assert properties_of(None, now, timers=timers) == properties_of(None, now - timedelta(days=1), timers=timers) == {}
 
 
 def test_a_delay_that_a_broker_cannot_keep_is_refused_with_a_next_step() -> None:
     with pytest.raises(ConfigurationError, match="a delay of 7201 s is more than the highest level waits") as caught:
-        said(7_201, timers=False)
+        properties_of(7_201, timers=False)
     assert "brokers with timers" in str(caught.value)
     with pytest.raises(ConfigurationError, match="highest level"):
-        said(None, datetime(2100, 1, 1, tzinfo=UTC), timers=False)
+        properties_of(None, datetime(2100, 1, 1, tzinfo=UTC), timers=False)
 
 
 @pytest.mark.parametrize("delay_s", [-1, float("nan"), float("inf"), "5"])
 def test_what_is_no_delay_is_refused(delay_s: float) -> None:
     with pytest.raises(ConfigurationError, match="give seconds, 0 or more"):
-        said(delay_s, timers=True)
+        properties_of(delay_s, timers=True)
 
 
 def test_a_moment_without_a_time_zone_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="with a time zone"):
-        said(None, datetime(2030, 1, 1, tzinfo=UTC).replace(tzinfo=None), timers=True)
+        properties_of(None, datetime(2030, 1, 1, tzinfo=UTC).replace(tzinfo=None), timers=True)
     with pytest.raises(ConfigurationError, match="leave one out"):
-        said(5, datetime(2030, 1, 1, tzinfo=UTC), timers=True)
+        properties_of(5, datetime(2030, 1, 1, tzinfo=UTC), timers=True)
 
 
 @pytest.mark.parametrize("release", RELEASES)
@@ -112,17 +114,17 @@ def test_the_version_in_responses_shows_whether_a_broker_has_timers(release: str
 
 @pytest.mark.parametrize(("delay_s", "due_ms"), [(5, 5_000), (7.5, 7_500)])
 def test_our_broker_keeps_the_delay(delay_s: float, due_ms: int) -> None:
-    desk = BrokerHarness()
-    make_topic(desk, "orders", queues=1)
+    harness = BrokerHarness()
+    make_topic(harness, "orders", queues=1)
     queue = Queue("orders", "broker-0", 0)
-    more = said(delay_s, timers=True)
+    more = properties_of(delay_s, timers=True)
     store(
-        desk,
+        harness,
         send_request(
             "shop", Message("orders", b"later"), queue, unique_key="U", now_ms=START_MS, extra_properties=more
         ),
     )
-    desk.advance(due_ms - 1_100)
-    assert not desk.queue("orders")
-    desk.advance(1_300)
-    assert [record.body for record in desk.queue("orders")] == [b"later"]
+    harness.advance(due_ms - 1_100)
+    assert not harness.queue("orders")
+    harness.advance(1_300)
+    assert [record.body for record in harness.queue("orders")] == [b"later"]

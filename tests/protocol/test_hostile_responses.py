@@ -69,11 +69,11 @@ def test_a_broken_answer_is_one_outcome(kind: type[Action]) -> None:
         except SteelyardError:
             continue
         member_protocol = MemberProtocol(options(), "i")
-        said = member_protocol.encode(action, 0)
-        assert said is not None
+        outgoing = member_protocol.encode(action, 0)
+        assert outgoing is not None
         outcomes = 0
         for command in commands:
-            meant = member_protocol.decode(said.server, command, 1, nothing_held)
+            meant = member_protocol.decode(outgoing.server, command, 1, nothing_held)
             outcomes += len(meant.events) + len(meant.requests)
         received += outcomes
         assert outcomes <= max(1, len(commands))
@@ -104,10 +104,12 @@ def test_the_answers_of_real_apache_brokers_are_understood(release: str) -> None
             continue
         answer = _read(each.frame)
         member_protocol = MemberProtocol(options(), "i")
-        said = member_protocol.encode(BY_KIND[kind], 0)
-        assert said is not None
-        command = Command(answer.code, answer.fields, answer.body, said.command.opaque, RESPONSE_FLAG, answer.remark)
-        received = member_protocol.decode(said.server, command, 1, nothing_held)
+        outgoing = member_protocol.encode(BY_KIND[kind], 0)
+        assert outgoing is not None
+        command = Command(
+            answer.code, answer.fields, answer.body, outgoing.command.opaque, RESPONSE_FLAG, answer.remark
+        )
+        received = member_protocol.decode(outgoing.server, command, 1, nothing_held)
         if answer.code in (0, 19, 20, 21, 17) or (kind is actions.QueryStartOffset and answer.code == 22):
             assert received.requests or not type(received.events[0]).__name__.endswith("Failed"), str(each)
             seen.add(kind.__name__)
@@ -119,9 +121,9 @@ def test_apaches_error_for_no_members_is_an_empty_list() -> None:
         answer = _read(each.frame)
         if each.is_answer and each.request_code == Code.GET_CONSUMER_LIST_BY_GROUP and answer.code == 1:
             member_protocol = MemberProtocol(options(), "i")
-            said = member_protocol.encode(actions.QueryMemberList(BROKER), 0)
-            assert said is not None
-            command = Command(1, {}, b"", said.command.opaque, RESPONSE_FLAG, answer.remark)
+            outgoing = member_protocol.encode(actions.QueryMemberList(BROKER), 0)
+            assert outgoing is not None
+            command = Command(1, {}, b"", outgoing.command.opaque, RESPONSE_FLAG, answer.remark)
             (seen,) = member_protocol.decode(BROKER, command, 1, nothing_held).events
             assert type(seen).__name__ == "MemberListReceived"
 
@@ -129,14 +131,14 @@ def test_apaches_error_for_no_members_is_an_empty_list() -> None:
 def test_a_huge_table_of_owners_or_holders_is_read_or_refused() -> None:
     body = b'{"consumerIdList":["a"],"steelyard":{"owners":{"t":[' + b",".join([b"0"] * 100_000) + b"]}}}"
     member_protocol = MemberProtocol(options(), "i")
-    said = member_protocol.encode(actions.QueryMemberList(BROKER), 0)
-    assert said is not None
+    outgoing = member_protocol.encode(actions.QueryMemberList(BROKER), 0)
+    assert outgoing is not None
     assert member_protocol.decode(
-        BROKER, Command(0, {}, body, said.command.opaque, RESPONSE_FLAG), 1, nothing_held
+        BROKER, Command(0, {}, body, outgoing.command.opaque, RESPONSE_FLAG), 1, nothing_held
     ).events
 
 
-def test_a_message_that_is_none_is_our_own_fault_and_says_so() -> None:
+def test_a_message_that_is_none_is_our_own_fault_and_reports_it() -> None:
     member_protocol = MemberProtocol(options(), "i")
     with pytest.raises(SteelyardError, match="cannot be sent back"):
         member_protocol.encode(actions.SendBackMessage(q(), 1, 0, "not a message"), 0)

@@ -18,9 +18,9 @@ from tests.protocol.broker_dialogue import BROKER, GROUP, ME, OTHER, BrokerDialo
 
 
 def command_of(action: actions.Action, wanted: MemberOptions | None = None) -> Command:
-    said = MemberProtocol(wanted or options(), "0f" * 16).encode(action, 1_000)
-    assert said is not None
-    return said.command
+    outgoing = MemberProtocol(wanted or options(), "0f" * 16).encode(action, 1_000)
+    assert outgoing is not None
+    return outgoing.command
 
 
 def test_a_heartbeat_says_who_we_are_what_we_want_and_what_we_hold() -> None:
@@ -48,7 +48,7 @@ def test_only_the_first_heartbeat_of_a_connection_says_what_is_held() -> None:
     assert word.groups[GROUP].held is None
 
 
-def test_a_broadcasting_member_says_so_and_has_no_retries() -> None:
+def test_a_broadcasting_member_reports_it_and_has_no_retries() -> None:
     wanted = MemberOptions(
         GROUP,
         ME,
@@ -114,10 +114,10 @@ def test_a_failed_message_is_named_by_its_place_in_the_log() -> None:
     talk = BrokerDialogue.registered(stocked("a", "b"))
     found = talk.ask(actions.PullMessages(q(), 1, 0))
     assert isinstance(found, events.Pulled)
-    said = talk.voice.encode(actions.SendBackMessage(q(), 1, 1, found.messages[1], 3), talk.desk.now_ms)
-    assert said is not None
-    header = said.command.header(SendMessageBack)
-    record = talk.desk.queue("orders")[1]
+    outgoing = talk.codec.encode(actions.SendBackMessage(q(), 1, 1, found.messages[1], 3), talk.harness.now_ms)
+    assert outgoing is not None
+    header = outgoing.command.header(SendMessageBack)
+    record = talk.harness.queue("orders")[1]
     assert (header.offset, header.group, header.delay_level) == (record.position, GROUP, 3)
 
 
@@ -134,25 +134,25 @@ def test_local_actions_are_no_requests() -> None:
 
 def test_an_unregister_is_not_waited_for() -> None:
     talk = BrokerDialogue.registered(stocked())
-    assert talk.say(actions.UnregisterMember(BROKER)) == []
-    assert talk.voice.due_ms() > 1 << 60
-    assert talk.desk.state.consumers.group(GROUP) is None
+    assert talk.send_action(actions.UnregisterMember(BROKER)) == []
+    assert talk.codec.due_ms() > 1 << 60
+    assert talk.harness.state.consumers.group(GROUP) is None
 
 
 def test_the_claims_of_a_first_heartbeat_are_taken_by_a_broker_that_started_again() -> None:
-    desk = stocked()
-    before = BrokerDialogue.registered(desk)
+    harness = stocked()
+    before = BrokerDialogue.registered(harness)
     granted = before.ask(actions.LockQueues(BROKER, (q(),), "billing%LEASE"))
     assert isinstance(granted, events.LocksAnswered)
     epoch = granted.granted[q()]
     assert epoch is not None
-    desk.save(everything=True)
-    desk.restart()
-    after = BrokerDialogue(desk)
+    harness.save(everything=True)
+    harness.restart()
+    after = BrokerDialogue(harness)
     after.ask(actions.SendHeartbeat(BROKER, held={q(): epoch}))
-    other = FakeConsumer(desk, OTHER)
+    other = FakeConsumer(harness, OTHER)
     other.heartbeat()
-    denied = BrokerDialogue.registered(desk, options("10.0.0.3@1@sy1")).ask(
+    denied = BrokerDialogue.registered(harness, options("10.0.0.3@1@sy1")).ask(
         actions.LockQueues(BROKER, (q(),), "billing%LEASE")
     )
     assert isinstance(denied, events.LocksAnswered)
@@ -160,7 +160,7 @@ def test_the_claims_of_a_first_heartbeat_are_taken_by_a_broker_that_started_agai
 
 
 def test_every_code_of_the_dialect_is_a_request_that_servers_know() -> None:
-    said = [
+    outgoing = [
         command_of(action).code
         for action in (
             actions.QueryRoute("orders"),
@@ -169,7 +169,7 @@ def test_every_code_of_the_dialect_is_a_request_that_servers_know() -> None:
             actions.QueryStartOffset(q(), StartPosition()),
         )
     ]
-    assert said == [
+    assert outgoing == [
         Code.GET_ROUTEINFO_BY_TOPIC,
         Code.GET_BROKER_RUNTIME_INFO,
         Code.GET_CONSUMER_LIST_BY_GROUP,

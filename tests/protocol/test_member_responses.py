@@ -31,10 +31,10 @@ def answered(
 ) -> events.Event:
     """Let a broker of another kind answer."""
     member_protocol = MemberProtocol(options(), "i")
-    said = member_protocol.encode(action, 0)
-    assert said is not None
-    answer = Command(code, fields or {}, body, said.command.opaque, RESPONSE_FLAG, remark)
-    (event,) = member_protocol.decode(said.server, answer, 5, nothing_held).events
+    outgoing = member_protocol.encode(action, 0)
+    assert outgoing is not None
+    answer = Command(code, fields or {}, body, outgoing.command.opaque, RESPONSE_FLAG, remark)
+    (event,) = member_protocol.decode(outgoing.server, answer, 5, nothing_held).events
     return event
 
 
@@ -53,18 +53,18 @@ def test_our_broker_is_known_by_its_word_in_the_answer() -> None:
 
 
 def test_a_second_process_with_our_id_learns_why_it_is_refused() -> None:
-    desk = stocked()
-    BrokerDialogue.registered(desk)
-    rival = BrokerDialogue(desk)
-    rival.voice = MemberProtocol(options(), "another instance")
+    harness = stocked()
+    BrokerDialogue.registered(harness)
+    rival = BrokerDialogue(harness)
+    rival.codec = MemberProtocol(options(), "another instance")
     refused = rival.ask(actions.SendHeartbeat(BROKER, held={}))
     assert isinstance(refused, events.HeartbeatFailed)
     assert "already in group" in refused.why
 
 
 def test_a_list_names_members_queues_and_owners() -> None:
-    desk = stocked(queues=3)
-    talk, other = BrokerDialogue.registered(desk), BrokerDialogue.registered(desk, options(OTHER))
+    harness = stocked(queues=3)
+    talk, other = BrokerDialogue.registered(harness), BrokerDialogue.registered(harness, options(OTHER))
     talk.ask(actions.LockQueues(BROKER, (q(2),), LEASE))
     other.ask(actions.LockQueues(BROKER, (q(0),), LEASE))
     seen = talk.ask(actions.QueryMemberList(BROKER, request_id=7))
@@ -80,8 +80,8 @@ def test_a_list_names_members_queues_and_owners() -> None:
 
 
 def test_a_leaving_member_is_listed_as_leaving() -> None:
-    desk = stocked()
-    talk, other = BrokerDialogue.registered(desk), BrokerDialogue.registered(desk, options(OTHER))
+    harness = stocked()
+    talk, other = BrokerDialogue.registered(harness), BrokerDialogue.registered(harness, options(OTHER))
     other.ask(actions.SendHeartbeat(BROKER, is_leaving=True, strategy="sticky"))
     seen = talk.ask(actions.QueryMemberList(BROKER))
     assert isinstance(seen, events.MemberListReceived)
@@ -109,16 +109,16 @@ def test_an_owner_that_is_not_in_the_list_does_not_count() -> None:
 
 
 def test_a_broker_reports_its_uptime() -> None:
-    desk = stocked()
-    talk = BrokerDialogue.registered(desk)
-    desk.advance(95_300, step_ms=5_000)
+    harness = stocked()
+    talk = BrokerDialogue.registered(harness)
+    harness.advance(95_300, step_ms=5_000)
     assert talk.ask(actions.QueryUptime(BROKER)) == events.UptimeReceived(BROKER, 95_000)
     assert answered(actions.QueryUptime(BROKER), ResponseCode.NO_PERMISSION) == events.UptimeReceived(BROKER, None)
     assert answered(actions.QueryUptime(BROKER), body=b'{"table":{}}') == events.UptimeReceived(BROKER, None)
 
 
 @pytest.mark.parametrize(
-    ("runtime", "told_ms"),
+    ("runtime", "reported_ms"),
     [
         ("[ 2 days, 3 hours, 4 minutes, 5 seconds ]", 183_845_000),
         ("[ 1,234 days, 0 hours, 0 minutes, 0 seconds ]", 1_234 * 86_400_000),
@@ -127,22 +127,22 @@ def test_a_broker_reports_its_uptime() -> None:
         ("9" * 500, None),
     ],
 )
-def test_a_runtime_is_read_as_java_prints_it(runtime: str, told_ms: int | None) -> None:
-    assert parse_uptime_ms(runtime) == told_ms
+def test_a_runtime_is_read_as_java_prints_it(runtime: str, reported_ms: int | None) -> None:
+    assert parse_uptime_ms(runtime) == reported_ms
 
 
 # -- holders ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_peer_reports_its_queues_and_gets_the_handover_request() -> None:
-    desk = stocked(queues=4)
+    harness = stocked(queues=4)
     silent = "10.0.0.9@1@sy1"
-    holdings = ClaimedQueues((q(0), q(1)), (q(1),), (q(2),), {silent: 120}, {silent: (q(3),)}, {silent: ()})
-    talk, other = BrokerDialogue.registered(desk), BrokerDialogue.registered(desk, options(OTHER), holdings)
-    desk.sent_to(talk.peer)
-    assert talk.say(actions.ProbeOwnership(BROKER, OTHER, (q(1),), request_id=5, asked_ms=7)) == []
-    assert other.hear() == [events.HandoverRequested(ME, (q(1),))]
-    assert talk.hear() == [
+    claimed = ClaimedQueues((q(0), q(1)), (q(1),), (q(2),), {silent: 120}, {silent: (q(3),)}, {silent: ()})
+    talk, other = BrokerDialogue.registered(harness), BrokerDialogue.registered(harness, options(OTHER), claimed)
+    harness.sent_to(talk.peer)
+    assert talk.send_action(actions.ProbeOwnership(BROKER, OTHER, (q(1),), request_id=5, asked_ms=7)) == []
+    assert other.receive() == [events.HandoverRequested(ME, (q(1),))]
+    assert talk.receive() == [
         events.OwnershipReported(
             BROKER,
             OTHER,
@@ -159,12 +159,12 @@ def test_a_peer_reports_its_queues_and_gets_the_handover_request() -> None:
 
 
 def test_a_probe_without_queues_names_its_member() -> None:
-    desk = stocked()
-    talk, other = BrokerDialogue.registered(desk), BrokerDialogue.registered(desk, options(OTHER))
-    desk.sent_to(talk.peer)
-    talk.say(actions.ProbeOwnership(BROKER, OTHER))
-    assert other.hear() == [events.HandoverRequested(ME)]
-    assert talk.hear() == [events.OwnershipReported(BROKER, OTHER, frozenset(), filters={"orders": "*"})]
+    harness = stocked()
+    talk, other = BrokerDialogue.registered(harness), BrokerDialogue.registered(harness, options(OTHER))
+    harness.sent_to(talk.peer)
+    talk.send_action(actions.ProbeOwnership(BROKER, OTHER))
+    assert other.receive() == [events.HandoverRequested(ME)]
+    assert talk.receive() == [events.OwnershipReported(BROKER, OTHER, frozenset(), filters={"orders": "*"})]
 
 
 def test_a_member_that_the_broker_does_not_know_is_gone() -> None:
@@ -192,8 +192,8 @@ def test_a_foreign_member_holds_what_it_has_not_dropped() -> None:
 
 
 def test_a_lock_is_granted_with_its_epoch_and_denied_with_its_holder() -> None:
-    desk = stocked()
-    talk, other = BrokerDialogue.registered(desk), BrokerDialogue.registered(desk, options(OTHER))
+    harness = stocked()
+    talk, other = BrokerDialogue.registered(harness), BrokerDialogue.registered(harness, options(OTHER))
     other.ask(actions.LockQueues(BROKER, (q(1),), LEASE))
     seen = talk.ask(actions.LockQueues(BROKER, (q(0), q(1)), LEASE))
     assert isinstance(seen, events.LocksAnswered)
@@ -210,13 +210,13 @@ def test_a_renewal_never_takes() -> None:
 
 
 def test_an_unlock_with_unknown_epochs_among_others_frees_both() -> None:
-    desk = stocked()
-    talk = BrokerDialogue.registered(desk)
+    harness = stocked()
+    talk = BrokerDialogue.registered(harness)
     granted = talk.ask(actions.LockQueues(BROKER, (q(0), q(1)), LEASE))
     assert isinstance(granted, events.LocksAnswered)
     unlock = actions.UnlockQueues(BROKER, (q(0), q(1)), LEASE, (granted.granted[q(0)], None))
     assert talk.ask(unlock) == events.Unlocked(BROKER, (q(0), q(1)))
-    taken = BrokerDialogue.registered(desk, options(OTHER)).ask(actions.LockQueues(BROKER, (q(0), q(1)), LEASE))
+    taken = BrokerDialogue.registered(harness, options(OTHER)).ask(actions.LockQueues(BROKER, (q(0), q(1)), LEASE))
     assert isinstance(taken, events.LocksAnswered)
     assert not taken.denied
 
@@ -272,9 +272,9 @@ def test_without_a_stored_offset_the_start_is_looked_up(start: StartPosition, of
 
 
 def test_retries_start_with_the_first_however_the_group_starts() -> None:
-    desk = stocked()
-    talk = BrokerDialogue.registered(desk)
-    store_messages(desk, [b"failed"], "%RETRY%billing")
+    harness = stocked()
+    talk = BrokerDialogue.registered(harness)
+    store_messages(harness, [b"failed"], "%RETRY%billing")
     retry = q(0, "%RETRY%billing")
     assert talk.ask(actions.QueryStartOffset(retry, StartPosition())) == events.StartOffsetReceived(
         retry, 0, stored=False
@@ -284,14 +284,14 @@ def test_retries_start_with_the_first_however_the_group_starts() -> None:
 def _old_broker(*answers: Command) -> tuple[MemberProtocol, DecodedCommand, list[int]]:
     """Ask for an offset, and give these answers of release 4.9 to what is asked; return the last and what was asked."""
     member_protocol, codes = MemberProtocol(options(), "i"), list[int]()
-    said = member_protocol.encode(actions.QueryStartOffset(q(), StartPosition()), 0)
+    outgoing = member_protocol.encode(actions.QueryStartOffset(q(), StartPosition()), 0)
     received = DecodedCommand()
     for answer in answers:
-        assert said is not None
-        codes.append(said.command.code)
-        reported = structs.replace(answer, opaque=said.command.opaque, flag=RESPONSE_FLAG, version=Version.V4_9_7)
+        assert outgoing is not None
+        codes.append(outgoing.command.code)
+        reported = structs.replace(answer, opaque=outgoing.command.opaque, flag=RESPONSE_FLAG, version=Version.V4_9_7)
         received = member_protocol.decode(BROKER, reported, 0, nothing_held)
-        said = received.requests[0] if received.requests else None
+        outgoing = received.requests[0] if received.requests else None
     return member_protocol, received, codes
 
 
@@ -319,7 +319,7 @@ def test_an_empty_queue_of_an_old_broker_starts_at_0_and_that_is_stored() -> Non
 
 
 @pytest.mark.parametrize("answer", [Command(1, remark="no"), Command(0, body=b"{")])
-def test_an_old_broker_without_a_table_of_offsets_is_believed_and_that_is_noted_once(answer: Command) -> None:
+def test_an_old_broker_without_a_table_of_offsets_is_believed_and_that_is_logged_once(answer: Command) -> None:
     _, received, _ = _old_broker(_ZERO, _THREE, answer)
     assert list(received.events) == [events.StartOffsetReceived(q(), 0, stored=True)]
     (note,) = received.notes
@@ -329,17 +329,17 @@ def test_an_old_broker_without_a_table_of_offsets_is_believed_and_that_is_noted_
 @pytest.mark.parametrize("how", ["late", "cut"])
 def test_an_old_broker_that_fails_over_all_its_offsets_is_not_asked_for_them_again(how: str) -> None:
     member_protocol, received, _ = _old_broker(_ZERO, _THREE)
-    assert [said.command.code for said in received.requests] == [Code.GET_ALL_CONSUMER_OFFSET]
+    assert [outgoing.command.code for outgoing in received.requests] == [Code.GET_ALL_CONSUMER_OFFSET]
     if how == "late":
         assert member_protocol.expire(10_000).events == [events.StartOffsetFailed(q())]
     else:
         assert member_protocol.connection_lost(BROKER) == [events.ConnectionLost(BROKER)]
-    said = member_protocol.encode(actions.QueryStartOffset(q(), StartPosition()), 20_000)
+    outgoing = member_protocol.encode(actions.QueryStartOffset(q(), StartPosition()), 20_000)
     for answer in (_ZERO, _THREE):
-        assert said is not None
-        reported = structs.replace(answer, opaque=said.command.opaque, flag=RESPONSE_FLAG, version=Version.V4_9_7)
+        assert outgoing is not None
+        reported = structs.replace(answer, opaque=outgoing.command.opaque, flag=RESPONSE_FLAG, version=Version.V4_9_7)
         received = member_protocol.decode(BROKER, reported, 20_000, nothing_held)
-        said = received.requests[0] if received.requests else None
+        outgoing = received.requests[0] if received.requests else None
     assert list(received.events) == [events.StartOffsetReceived(q(), 0, stored=True)]
 
 
@@ -349,8 +349,8 @@ def test_a_broadcasting_member_looks_up_the_start_at_once() -> None:
 
 
 def test_a_commit_of_who_lost_the_queue_is_refused() -> None:
-    desk = stocked("a", "b")
-    talk, other = BrokerDialogue.registered(desk), BrokerDialogue.registered(desk, options(OTHER))
+    harness = stocked("a", "b")
+    talk, other = BrokerDialogue.registered(harness), BrokerDialogue.registered(harness, options(OTHER))
     other.ask(actions.LockQueues(BROKER, (q(),), LEASE))
     assert talk.ask(actions.Commit(q(), 2, epoch=1)) == events.CommitRefused(q(), 2)
 
@@ -376,21 +376,21 @@ def test_a_pull_brings_messages_with_their_offsets() -> None:
 
 
 def test_a_pull_at_the_end_waits_and_then_brings_nothing() -> None:
-    desk = stocked("a")
-    talk = BrokerDialogue.registered(desk)
-    assert talk.say(actions.PullMessages(q(), 1, 1)) == []
-    desk.advance(8_000, step_ms=1_000)
+    harness = stocked("a")
+    talk = BrokerDialogue.registered(harness)
+    assert talk.send_action(actions.PullMessages(q(), 1, 1)) == []
+    harness.advance(8_000, step_ms=1_000)
     talk.ask(actions.SendHeartbeat(BROKER))
-    desk.advance(8_000, step_ms=1_000)
-    assert talk.hear() == [events.Pulled(q(), 1, PullOutcome.NOTHING, 1)]
+    harness.advance(8_000, step_ms=1_000)
+    assert talk.receive() == [events.Pulled(q(), 1, PullOutcome.NOTHING, 1)]
 
 
 def test_a_pull_that_waits_is_answered_by_the_next_message() -> None:
-    desk = stocked()
-    talk = BrokerDialogue.registered(desk)
-    assert talk.say(actions.PullMessages(q(), 1, 0)) == []
-    desk.request(Code.SEND_MESSAGE_V2, message(), b"new")
-    (found,) = talk.hear()
+    harness = stocked()
+    talk = BrokerDialogue.registered(harness)
+    assert talk.send_action(actions.PullMessages(q(), 1, 0)) == []
+    harness.request(Code.SEND_MESSAGE_V2, message(), b"new")
+    (found,) = talk.receive()
     assert isinstance(found, events.Pulled)
     assert list(found.offsets) == [0]
 
@@ -421,8 +421,8 @@ PULL_FIELDS = {"suggestWhichBrokerId": "0", "nextBeginOffset": "9", "minOffset":
 
 def records(count: int) -> list[bytes]:
     """Return the bytes of some stored messages, one by one."""
-    desk = stocked(*"x" * count)
-    store = desk.state.store
+    harness = stocked(*"x" * count)
+    store = harness.state.store
     return [store.read(b"orders", 0, offset, max_messages=1, max_bytes=1 << 20).joined()[:] for offset in range(count)]
 
 
@@ -452,13 +452,13 @@ def test_nothing_found_never_leads_back() -> None:
 
 
 def test_a_failed_message_comes_back_in_the_topic_of_retries() -> None:
-    desk = stocked("a")
-    talk = BrokerDialogue.registered(desk)
+    harness = stocked("a")
+    talk = BrokerDialogue.registered(harness)
     found = talk.ask(actions.PullMessages(q(), 1, 0))
     assert isinstance(found, events.Pulled)
     sent = talk.ask(actions.SendBackMessage(q(), 1, 0, found.messages[0], 1))
     assert sent == events.SentBack(q(), 1, 0)
-    desk.advance(1_500)
+    harness.advance(1_500)
     retry = q(0, f"%RETRY%{GROUP}")
     again = talk.ask(actions.PullMessages(retry, 1, 0))
     assert isinstance(again, events.Pulled)

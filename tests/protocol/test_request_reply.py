@@ -36,14 +36,14 @@ def pushed(command: Command, **changes: object) -> Command:
 @pytest.mark.parametrize("release", RELEASES)
 def test_a_request_and_its_reply_are_written_as_java_writes_them(release: str) -> None:
     (request,), (theirs,) = (recorded(release, "request-reply", code) for code in (310, 325))
-    said = decode_properties((request.header(SendMessageV2).properties or "").encode())
-    made = request_properties(said["REPLY_TO_CLIENT"], said["CORRELATION_ID"], int(said["TTL"]))
-    assert made.items() <= said.items()
+    outgoing = decode_properties((request.header(SendMessageV2).properties or "").encode())
+    made = request_properties(outgoing["REPLY_TO_CLIENT"], outgoing["CORRELATION_ID"], int(outgoing["TTL"]))
+    assert made.items() <= outgoing.items()
     header = theirs.header(SendMessageV2)
     wanted = decode_properties((header.properties or "").encode())
     ours = reply_request(
         header.producer_group,
-        StoredMessage(Queue("LabReq", header.broker or "", 1), 0, b"ping", said | {"CLUSTER": "DefaultCluster"}),
+        StoredMessage(Queue("LabReq", header.broker or "", 1), 0, b"ping", outgoing | {"CLUSTER": "DefaultCluster"}),
         theirs.body,
         unique_key=wanted["UNIQ_KEY"],
         now_ms=header.born_timestamp,
@@ -69,17 +69,17 @@ def test_a_real_push_is_read(release: str) -> None:
 
 @given(st.binary(max_size=300), st.none() | st.integers(0, 300), st.sampled_from(Compression))
 def test_a_reply_arrives_as_it_was_given(body: bytes, compress_from: int | None, kind: Compression) -> None:
-    desk = BrokerHarness()
-    make_topic(desk, "prices", queues=1)
-    asker = desk.connect()
-    desk.state.producers.record_client(ASKER, asker)
+    harness = BrokerHarness()
+    make_topic(harness, "prices", queues=1)
+    asker = harness.connect()
+    harness.state.producers.record_client(ASKER, asker)
     more = request_properties(ASKER, "c-1", 3_000)
     queue = Queue("prices", "broker-0", 0)
     store(
-        desk,
+        harness,
         send_request("shop", Message("prices", b"sku"), queue, unique_key="U", now_ms=START_MS, extra_properties=more),
     )
-    request = record_to_message(desk.queue("prices")[0], "broker-0")
+    request = record_to_message(harness.queue("prices")[0], "broker-0")
     assert is_request(request)
     reply = reply_request(
         "repliers",
@@ -90,8 +90,8 @@ def test_a_reply_arrives_as_it_was_given(body: bytes, compress_from: int | None,
         compress_from=compress_from,
         compression=kind,
     )
-    assert store(desk, reply).code == 0
-    (push,) = desk.sent_to(asker)
+    assert store(harness, reply).code == 0
+    (push,) = harness.sent_to(asker)
     correlation_id, message = read_pushed_reply(push, "broker-0")
     assert (correlation_id, message.body, message.message_id) == ("c-1", body * 2, "U1")
 

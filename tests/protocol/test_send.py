@@ -29,10 +29,10 @@ a_send = partial(send_request, "shop", queue=QUEUE, unique_key="U1", now_ms=STAR
 """Write a message to the second queue of orders."""
 
 
-def a_desk() -> BrokerHarness:
-    desk = BrokerHarness()
-    make_topic(desk, "orders", queues=2)
-    return desk
+def a_broker() -> BrokerHarness:
+    harness = BrokerHarness()
+    make_topic(harness, "orders", queues=2)
+    return harness
 
 
 @pytest.mark.parametrize("release", RELEASES)
@@ -40,26 +40,26 @@ def a_desk() -> BrokerHarness:
 def test_a_send_is_written_as_java_writes_it(release: str, case: str) -> None:
     (theirs,) = recorded(release, case, 310)
     header = theirs.header(SendMessageV2)
-    said = decode_properties((header.properties or "").encode())
-    own = {name: text for name, text in said.items() if name not in RESERVED_PROPERTIES}
+    outgoing = decode_properties((header.properties or "").encode())
+    own = {name: text for name, text in outgoing.items() if name not in RESERVED_PROPERTIES}
     is_small = bool(header.sys_flag & COMPRESSED)
     body = decompress(theirs.body, header.sys_flag) if is_small else theirs.body
     message = Message(
-        header.topic, body, said.get("TAGS"), said.get("KEYS", "").split(), properties=own, flag=header.flag
+        header.topic, body, outgoing.get("TAGS"), outgoing.get("KEYS", "").split(), properties=own, flag=header.flag
     )
     ours = send_request(
         header.producer_group,
         message,
         Queue(header.topic, header.broker or "", header.queue_id),
-        unique_key=said["UNIQ_KEY"],
+        unique_key=outgoing["UNIQ_KEY"],
         now_ms=header.born_timestamp,
-        delay_level=int(said.get("DELAY", "0")),
+        delay_level=int(outgoing.get("DELAY", "0")),
         compress_from=4_096,
         is_oneway=theirs.is_oneway,
         opaque=theirs.opaque,
     )
     written = ours.header(SendMessageV2)
-    assert decode_properties((written.properties or "").encode()) == said
+    assert decode_properties((written.properties or "").encode()) == outgoing
     mine, wanted = ours.texts(), theirs.texts()
     mine.pop("i")
     wanted.pop("i")
@@ -81,10 +81,10 @@ def test_what_is_sent_is_what_is_stored(
 ) -> None:
     own = {name: value for name, value in own.items() if name not in RESERVED_PROPERTIES}
     message = Message("orders", body * 3, tags=tags, keys=["a", "b"], properties=own, flag=7)
-    desk = a_desk()
-    answer = store(desk, a_send(message, compress_from=compress_from, compression=kind))
+    harness = a_broker()
+    answer = store(harness, a_send(message, compress_from=compress_from, compression=kind))
     receipt = read_receipt(answer, QUEUE, unique_key="U1")
-    (record,) = desk.queue("orders", 1)
+    (record,) = harness.queue("orders", 1)
     assert len(record.body) <= len(message.body)
     stored = record_to_message(record, "broker-0")
     assert (stored.body, stored.tags, stored.keys, stored.flag) == (message.body, tags, ("a", "b"), 7)
@@ -105,8 +105,8 @@ def test_a_body_is_compressed_from_so_many_bytes_on_and_only_if_that_helps() -> 
 def test_a_half_may_be_compressed() -> None:
     header = a_send(Message("orders", b"x" * 99), compress_from=64, is_half=True).header(SendMessageV2)
     assert header.sys_flag == 0x305
-    said = decode_properties((header.properties or "").encode())
-    assert (said["TRAN_MSG"], said["PGROUP"]) == ("true", "shop")
+    outgoing = decode_properties((header.properties or "").encode())
+    assert (outgoing["TRAN_MSG"], outgoing["PGROUP"]) == ("true", "shop")
 
 
 def test_what_is_added_comes_behind_what_the_message_says() -> None:
@@ -116,7 +116,7 @@ def test_what_is_added_comes_behind_what_the_message_says() -> None:
     )
 
 
-def test_a_oneway_send_says_so() -> None:
+def test_a_oneway_send_reports_it() -> None:
     assert travelled(a_send(Message("orders", b""), is_oneway=True)).is_oneway
     assert not travelled(a_send(Message("orders", b""))).is_oneway
 

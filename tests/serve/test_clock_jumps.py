@@ -43,7 +43,7 @@ def test_a_lock_outlives_a_clock_that_was_set_forward() -> None:
         assert locked(connection, "one")
         for _ in range(5):
             day.set_forward(_HOUR_MS)
-            assert not locked(connection, "other"), "whoever has it has not been silent for a moment"
+            assert not locked(connection, "other"), "its owner has not been silent for a moment"
             assert locked(connection, "one")
 
 

@@ -29,11 +29,14 @@ def broker(directory: Path, errors: Path) -> Iterator[tuple[str, str]]:
         "--data",
         str(directory),
     ]
-    with errors.open("w") as said, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True) as process:
+    with (
+        errors.open("w") as output,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=output, text=True) as process,
+    ):
         try:
             assert process.stdout is not None
-            told = json.loads(process.stdout.readline())
-            yield told["brokers"]["broker-0"], told["namesrv"]
+            reported = json.loads(process.stdout.readline())
+            yield reported["brokers"]["broker-0"], reported["namesrv"]
         finally:
             process.kill()
 
@@ -59,6 +62,6 @@ def test_a_start_reports_how_many_messages_are_lost_and_where(tmp_path: Path) ->
             check=True,
         )
     (warning,) = errors.read_text().splitlines()
-    for told in (warning, listed.stderr):
-        assert f"{lost} messages are lost" in told
-        assert "commitlog/00000000000000000000, position " in told
+    for reported in (warning, listed.stderr):
+        assert f"{lost} messages are lost" in reported
+        assert "commitlog/00000000000000000000, position " in reported

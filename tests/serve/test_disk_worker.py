@@ -89,9 +89,9 @@ async def call(broker: RunningBroker) -> ToyClient:
     return ToyClient(*await asyncio.open_connection(host, int(port)))
 
 
-def run(story: Coroutine[Any, Any, None]) -> None:
+def run(scenario: Coroutine[Any, Any, None]) -> None:
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        runner.run(story)
+        runner.run(scenario)
 
 
 async def until_syncing(disk: SlowDisk, count: int) -> None:
@@ -114,7 +114,7 @@ async def nothing_arrives(caller: ToyClient) -> bool:
 
 
 def test_many_who_wait_share_one_sync_and_are_answered_after_it() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk = SlowDisk()
         async with sync_broker(disk) as broker:
             one, many = await call(broker), await call(broker)
@@ -134,11 +134,11 @@ def test_many_who_wait_share_one_sync_and_are_answered_after_it() -> None:
             await one.close()
             await many.close()
 
-    run(story())
+    run(scenario())
 
 
 def test_a_failed_sync_fails_all_waiting_sends_and_later_ones() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk = SlowDisk()
         disk.fails = True
         async with sync_broker(disk) as broker:
@@ -153,11 +153,11 @@ def test_a_failed_sync_fails_all_waiting_sends_and_later_ones() -> None:
             assert (await caller.read()).code == 14
             await caller.close()
 
-    run(story())
+    run(scenario())
 
 
 def test_a_slow_disk_is_reported_as_slow() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk = SlowDisk()
         async with sync_broker(disk, flush_wait_ms=100) as broker:
             caller = await call(broker)
@@ -166,4 +166,4 @@ def test_a_slow_disk_is_reported_as_slow() -> None:
             assert (answer.code, answer.header(SendMessageResponse).queue_offset) == (10, 0)
             await caller.close()
 
-    run(story())
+    run(scenario())

@@ -223,14 +223,14 @@ def test_settings_of_a_name_server_outlive_it(tmp_path: Path) -> None:
 
 
 def test_many_clusters_start_at_the_same_time() -> None:
-    def story(number: int) -> int:
+    def scenario(number: int) -> int:
         with Cluster(brokers=2) as cluster, RawConnection(cluster.brokers["broker-1"]) as connection:
             send(connection, f"topic-{number}", b"mine")
             assert brokers_of(cluster.namesrv, "TBW102") == set(cluster.brokers)
             return len(list(pull_all(connection, f"topic-{number}")))
 
     with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(story, range(24))) == [1] * 24
+        assert list(pool.map(scenario, range(24))) == [1] * 24
 
 
 def test_a_cluster_leaves_no_thread_behind() -> None:
@@ -242,11 +242,11 @@ def test_a_cluster_leaves_no_thread_behind() -> None:
 
 
 def test_a_cluster_is_used_from_another_loop() -> None:
-    async def story() -> set[str]:
+    async def scenario() -> set[str]:
         async with Cluster() as cluster:
             return await asyncio.to_thread(brokers_of, cluster.namesrv, "TBW102")
 
-    assert asyncio.run(story()) == {"broker-0"}
+    assert asyncio.run(scenario()) == {"broker-0"}
 
 
 def test_a_port_in_use_starts_nothing(tmp_path: Path) -> None:

@@ -80,18 +80,18 @@ class Flood:
     """Sends bytes on a connection of its own, and reads whatever is answered."""
 
     def __init__(self, address: str, data: bytes) -> None:
-        self._line = RawConnection(address, seconds=120)
+        self._connection = RawConnection(address, seconds=120)
         self._threads = [threading.Thread(target=self._send, args=(data,)), threading.Thread(target=self._read)]
         for thread in self._threads:
             thread.start()
 
     def _send(self, data: bytes) -> None:
         with suppress(OSError):
-            self._line.socket.sendall(data)
+            self._connection.socket.sendall(data)
 
     def _read(self) -> None:
         with suppress(OSError):
-            while self._line.socket.recv(1 << 16):
+            while self._connection.socket.recv(1 << 16):
                 pass
 
     @property
@@ -99,8 +99,8 @@ class Flood:
         return not self._threads[0].is_alive()
 
     def close(self) -> None:
-        self._line.socket.shutdown(2)
-        self._line.socket.close()
+        self._connection.socket.shutdown(2)
+        self._connection.socket.close()
         for thread in self._threads:
             thread.join()
 

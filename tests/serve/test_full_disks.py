@@ -62,15 +62,15 @@ def broker(directory: Path, errors: Path) -> Iterator[tuple["subprocess.Popen[st
     """Run a broker; yield its process, its address and that of its name server. What it says is added to a file."""
     command = [sys.executable, "-m", "steelyard", "up", "--json", "--port", "0", "--no-dashboard", "--flush", "sync"]
     with (
-        errors.open("a") as said,
-        subprocess.Popen([*command, "--data", str(directory)], stdout=subprocess.PIPE, stderr=said, text=True) as ran,
+        errors.open("a") as output,
+        subprocess.Popen([*command, "--data", str(directory)], stdout=subprocess.PIPE, stderr=output, text=True) as ran,
     ):
         try:
             assert ran.stdout is not None
             line = ran.stdout.readline()
             assert line, f"it did not start ({ran.wait()}): {errors.read_text()}"
-            told = json.loads(line)
-            yield ran, told["brokers"]["broker-0"], told["namesrv"]
+            reported = json.loads(line)
+            yield ran, reported["brokers"]["broker-0"], reported["namesrv"]
         finally:
             ran.kill()
 

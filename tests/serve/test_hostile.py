@@ -1,6 +1,6 @@
 """A broker on the open net: noise, partial frames, crawling connections, peers that never read, thousands of pulls.
 
-Each time it lives, keeps its limits, and serves whoever behaves.
+Each time it lives, keeps its limits, and serves well-behaved clients.
 """
 
 import logging

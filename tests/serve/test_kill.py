@@ -33,7 +33,7 @@ class Sender(threading.Thread):
 
     def __init__(self, address: str, name: str, queue_id: int) -> None:
         super().__init__(name=name, daemon=True)
-        self._line, self._queue_id = RawConnection(address), queue_id
+        self._connection, self._queue_id = RawConnection(address), queue_id
         self.sent: set[bytes] = set()
         self.acked: dict[bytes, int] = {}
         """The offset of each message that was answered for."""
@@ -50,9 +50,9 @@ class Sender(threading.Thread):
                     command = send_command(_TOPIC, body, queue_id=self._queue_id)
                     self.sent.add(body)
                     way[command.opaque] = body
-                    self._line.send(command)
+                    self._connection.send(command)
                 opaque = next(iter(way))
-                answer = self._line.response_to(Command(0, opaque=opaque))
+                answer = self._connection.response_to(Command(0, opaque=opaque))
                 if answer.code != 0:
                     self.refusals.append(f"{answer.code}: {answer.remark}")
                     return
@@ -60,7 +60,7 @@ class Sender(threading.Thread):
         except OSError:
             return  # the broker is gone
         finally:
-            self._line.socket.close()
+            self._connection.socket.close()
 
 
 @contextmanager
@@ -71,8 +71,8 @@ def broker(directory: Path) -> Iterator[tuple["subprocess.Popen[str]", str, floa
     with subprocess.Popen([*command, "--data", str(directory)], stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
-            said = json.loads(process.stdout.readline())
-            yield process, said["brokers"]["broker-0"], time.monotonic() - started
+            output = json.loads(process.stdout.readline())
+            yield process, output["brokers"]["broker-0"], time.monotonic() - started
         finally:
             process.kill()
 

@@ -29,7 +29,7 @@ def numbers(cluster: Cluster) -> Numbers:
     return found
 
 
-def until_told(cluster: Cluster, name: str, least: float, *labels: str) -> Numbers:
+def until_reported(cluster: Cluster, name: str, least: float, *labels: str) -> Numbers:
     """Measure until the sum of a family's samples with these labels is large enough."""
     end = time.monotonic() + _PATIENCE_S
     while True:
@@ -60,7 +60,7 @@ def test_the_lag_of_the_loop_and_the_time_of_syncs_are_measured(tmp_path: Path) 
     with Cluster(data=tmp_path, flush="sync") as cluster, Producer(cluster.namesrv) as producer:
         for _ in range(5):
             producer.send(Message("orders", b"x"))
-        found = until_told(cluster, f"{own.EVENT_LOOP_LAG.name}_count", 3)
+        found = until_reported(cluster, f"{own.EVENT_LOOP_LAG.name}_count", 3)
         assert sum(found[f"{own.FSYNC_TIME.name}_count"].values()) >= 5
         assert sum(found[f"{own.FSYNC_TIME.name}_sum"].values()) > 0
         assert set(found[own.RECOVERY_UNCLEAN.name].values()) == {0}
@@ -77,11 +77,11 @@ def test_rebalances_moves_and_held_queues_are_measured_by_group() -> None:
         for consumer in (one, two):
             consumer.handles("orders")(_pass)
         with one:
-            until_told(cluster, own.GROUP_QUEUES.name, 4, "billing", "held")
+            until_reported(cluster, own.GROUP_QUEUES.name, 4, "billing", "held")
             with two:
-                until_told(cluster, own.MOVES.name, 2, "billing", "given up")
-            until_told(cluster, own.MOVES.name, 2, "billing", "left")
-            found = until_told(cluster, own.REBALANCES.name, 1, "billing")
+                until_reported(cluster, own.MOVES.name, 2, "billing", "given up")
+            until_reported(cluster, own.MOVES.name, 2, "billing", "left")
+            found = until_reported(cluster, own.REBALANCES.name, 1, "billing")
         assert sum(found[f"{own.HANDOVER_GAP.name}_count"].values()) == sum(found[own.MOVES.name].values())
         rebalances = sum(found[own.REBALANCES.name].values())
         assert rebalances == sum(found[f"{own.REBALANCE_DURATION.name}_count"].values())
@@ -91,7 +91,7 @@ def _pass(message: ReceivedMessage) -> None:
     del message
 
 
-def test_a_broker_that_does_not_run_tells_nothing() -> None:
+def test_a_broker_that_does_not_run_reports_nothing() -> None:
     with Cluster(brokers=2) as cluster:
         cluster.stop_broker("broker-1")
         assert {labels[2] for labels in numbers(cluster)[rocketmq.TOPIC_COUNT.name]} == {"broker-0"}

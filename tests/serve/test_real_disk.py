@@ -46,14 +46,14 @@ with open(sys.argv[1], "r+b") as file:
 
 @pytest.mark.process
 def test_another_process_learns_which_process_uses_the_directory(tmp_path: Path) -> None:
-    root, said = tmp_path / "store", tmp_path / "said"
+    root, output = tmp_path / "store", tmp_path / "said"
     lock = RealDisk(root).lock("lock")
-    assert run(_TRY_TO_LOCK, str(root), str(said)) == 7
-    assert said.read_text() == (
+    assert run(_TRY_TO_LOCK, str(root), str(output)) == 7
+    assert output.read_text() == (
         f"the directory {root} is in use by process {os.getpid()}; stop that process, or use another directory"
     )
     lock.release()
-    assert run(_TRY_TO_LOCK, str(root), str(said)) == 0
+    assert run(_TRY_TO_LOCK, str(root), str(output)) == 0
 
 
 @pytest.mark.process

@@ -15,7 +15,7 @@ _NOBODY = "127.0.0.1:1"
 
 
 def test_the_topic_table_is_built_when_it_is_sent_and_not_with_every_topic() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         broker = BrokerCore.open(BrokerOptions(), MemoryDisk(), now_ms=0)
         announcer = NameServerRegistration(broker, [_NOBODY], lambda: 0)
         with patch.object(BrokerTopics, "table", autospec=True, side_effect=BrokerTopics.table) as made:
@@ -25,15 +25,15 @@ def test_the_topic_table_is_built_when_it_is_sent_and_not_with_every_topic() -> 
         announcer.close()
         assert made.call_count == 1, f"{made.call_count} tables were made for what is told once"
 
-    run(new_event_loop, story())
+    run(new_event_loop, scenario())
 
 
 def test_creating_a_topic_does_not_wait_without_name_servers() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         broker = BrokerCore.open(BrokerOptions(), MemoryDisk(), now_ms=0)
         announcer, done = NameServerRegistration(broker, [], lambda: 0), asyncio.Event()
         broker.state.topics.get_or_create_single_queue("topic", 0)
         announcer.run_when_registered(done.set)
         assert done.is_set()
 
-    run(new_event_loop, story())
+    run(new_event_loop, scenario())

@@ -19,7 +19,7 @@ from tests.simulator.scripted_cluster import scenario_mutant
 
 __all__ = ["NOBODY_ASKED", "REPLACED_LINE_LOCKS", "UNKNOWN_LOCK_FORGOTTEN", "UNLISTED_DROPS", "other_transition"]
 
-_hold_or_ask, _cut, _sight = QueueTransitions.start_or_probe, QueueLocks.connection_lost, MemberLists.snapshot
+_start_or_probe, _cut, _snapshot = QueueTransitions.start_or_probe, QueueLocks.connection_lost, MemberLists.snapshot
 
 
 def other_transition(
@@ -34,7 +34,7 @@ def other_transition(
 
 def _start_at_once(transitions: QueueTransitions, record: ProcessQueue, about: LockGrant) -> None:
     """Take a granted lock for a free queue."""
-    _hold_or_ask(transitions, record, about)
+    _start_or_probe(transitions, record, about)
     if record.state is QueueState.ASKING:
         transitions.start_after_probe(record, keeps_lock=False)
 
@@ -65,7 +65,7 @@ def _forget_unknown_lock(locks: QueueLocks, broker: str) -> None:
         record.may_hold_lock = maybe_held
 
 
-def _stay_locked(_lives: QueueTransitions, _record: ProcessQueue, _about: object) -> None:
+def _stay_locked(_transitions: QueueTransitions, _process_queue: ProcessQueue, _about: object) -> None:
     """Ignore a handover request for a queue that the member does not have."""
 
 
@@ -78,7 +78,7 @@ UNKNOWN_LOCK_FORGOTTEN = scenario_mutant(
 
 def _see_only_the_listed(known: MemberLists, brokers: Sequence[str], now_ms: int) -> GroupSnapshot:
     """Leave out the member itself if a broker does not list it."""
-    snapshot = _sight(known, brokers, now_ms)
+    snapshot = _snapshot(known, brokers, now_ms)
     if not snapshot.unlisted_at:
         return snapshot
     return replace(snapshot, members=tuple(member for member in snapshot.members if member != known._id))

@@ -114,16 +114,16 @@ class Gate:
         """Every request, with the name of its sender."""
         self.kept: list[tuple[SimulatedConnection, Command]] = []
         self._wanted: Callable[[SimulatedConnection, Command], bool] | None = None
-        self._hear = process.command_received
-        vars(process)["command_received"] = self._heard
+        self._receive = process.command_received
+        vars(process)["command_received"] = self._received
 
-    def _heard(self, connection: SimulatedConnection, command: Command) -> None:
+    def _received(self, connection: SimulatedConnection, command: Command) -> None:
         if not command.is_response:
             self.requests.append((connection.peer_name, command))
         if self._wanted is not None and self._wanted(connection, command):
             self.kept.append((connection, command))
         else:
-            self._hear(connection, command)
+            self._receive(connection, command)
 
     def keep(self, wanted: Callable[[SimulatedConnection, Command], bool]) -> None:
         """Hold back what matches."""
@@ -138,7 +138,7 @@ class Gate:
         self.open()
         kept, self.kept = self.kept, []
         for connection, command in kept:
-            self._hear(connection, command)
+            self._receive(connection, command)
 
 
 # -- the cluster ------------------------------------------------------------------------------------------------------
@@ -285,7 +285,7 @@ class ScriptedCluster(ObservedWorld):
         """Hold back responses to requests of these codes at a member."""
         gate = Gate(member)
 
-        def is_wanted(_line: SimulatedConnection, command: Command) -> bool:
+        def is_wanted(_connection: SimulatedConnection, command: Command) -> bool:
             return command.is_response and any(
                 name == member.name and asked.opaque == command.opaque and asked.code in codes
                 for each in self.gates.values()

@@ -36,11 +36,11 @@ class Echo(Process):
         super().__init__(world, name, address.partition(":")[0])
         self.address = address
         self.lost = 0
-        self.heard_opaques: list[int] = []
+        self.received_opaques: list[int] = []
         world.network.listen(self, address)
 
     def command_received(self, connection: SimulatedConnection, command: Command) -> None:
-        self.heard_opaques.append(command.opaque)
+        self.received_opaques.append(command.opaque)
         connection.send(response_to(command))
 
     def connection_closed(self, connection: SimulatedConnection) -> None:

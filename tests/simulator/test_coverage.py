@@ -103,7 +103,7 @@ def test_plans_reports_and_refusals_are_recognised() -> None:
 
     views = seen(*TWO, plan("m1", "m1"), granted("m1", 2, None), plan("m2", "m1", "m2"))
     assert views == {"two members saw the group differently": 1, "a sticky plan on an Apache broker": 1}
-    kinds = ("drain-bound", "lost", "degraded", "taken")
+    kinds = ("drain-timeout", "lost", "degraded", "taken")
     reports = [MemberReported(at_ms=1, member="m1", group="g", kind=kind, sentence="") for kind in kinds]
     assert seen(*reports, CommitRejected(at_ms=2, group="g", queue=Q0, offset=1, member="m1")) == {
         "a handler outlived its drain": 1,

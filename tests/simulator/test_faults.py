@@ -8,7 +8,7 @@ from simulator.process import WALL_CLOCK_START_MS
 from simulator.world import World
 from steelyard.wire.codes import ResponseCode
 from tests.simulator.talker import Echo, Talker
-from tests.simulator.test_servers import ADDRESS, cluster, filled, told
+from tests.simulator.test_servers import ADDRESS, cluster, filled, reported
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -25,7 +25,7 @@ def test_a_broker_that_is_killed_dies_soon_and_comes_back_with_all_that_was_answ
     logged = [each.uid for each in broker.logged_messages()]
     assert len(logged) >= 4
     assert "last" in logged or not answered
-    assert [type(fact) for fact in told(world, facts.ProcessGone, facts.ProcessStarted)][-2:] == [
+    assert [type(fact) for fact in reported(world, facts.ProcessGone, facts.ProcessStarted)][-2:] == [
         facts.ProcessGone,
         facts.ProcessStarted,
     ]
@@ -68,7 +68,7 @@ def test_a_pause_ends_by_itself() -> None:
     assert echo.is_alive
 
 
-def test_lines_that_were_cut_can_be_opened_again_after_a_while() -> None:
+def test_connections_that_were_cut_can_be_opened_again_after_a_while() -> None:
     world = World(1)
     Echo(world)
     talker = Talker(world, again_ms=50)

@@ -193,8 +193,8 @@ def test_a_member_that_does_not_find_itself_drops_everything() -> None:
     assert own(one) == [0, 1, 2, 3]
     broker.crash()
     broker.restart()
-    stranger = ApacheTestClient(world, "c0", broker)
-    stranger.heartbeat()
+    unknown = ApacheTestClient(world, "c0", broker)
+    unknown.heartbeat()
     world.run(26_000)
     plans = [fact.queues for fact in facts_of(world, AssignmentPlanned) if isinstance(fact, AssignmentPlanned)]
     assert [len([queue for queue in scenario if queue.topic == TOPIC]) for scenario in plans][-2:] == [0, 2]

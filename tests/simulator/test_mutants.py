@@ -74,7 +74,7 @@ def test_a_hunt_returns_the_first_history_that_shows_a_mutant() -> None:
     bug = MUTANTS["half-visible"]
     catch = hunt(bug)
     assert catch is not None
-    assert catch.outcome.signature == "halves invisible"
+    assert catch.outcome.signature == "half messages invisible"
     assert catch.outcome.kind == bug.kind_of(catch.outcome.seed)
     assert hunt(bug, range(catch.outcome.seed)) is None
 

@@ -32,7 +32,7 @@ def test_what_is_sent_before_a_connection_is_open_arrives_once_it_is() -> None:
     echo, talker = Echo(world), Talker(world)
     talker.send_request(34)
     world.run(200)
-    assert echo.heard_opaques == [1]
+    assert echo.received_opaques == [1]
     assert list(talker.answers) == [1]
 
 
@@ -47,8 +47,8 @@ def test_an_open_connection_loses_nothing_and_keeps_the_order(seed: int, delays_
         world.schedule(1_000, lambda: world.network.jam("echo", "talker"))
         world.schedule(90_000, lambda: world.network.release("echo", "talker"))
     world.run(1_000)
-    assert echo.heard_opaques == list(range(1, len(delays_us) + 1))
-    assert list(talker.answers) == echo.heard_opaques
+    assert echo.received_opaques == list(range(1, len(delays_us) + 1))
+    assert list(talker.answers) == echo.received_opaques
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -60,12 +60,12 @@ def test_a_cut_connection_loses_only_what_came_last(seed: int) -> None:
     world.network.cut("talker", "echo")
     assert world.journal.facts[-1] == ConnectionDisturbed(at_ms=world.now_ms(), one="talker", other="echo", how="cut")
     world.run(world.now_ms() + 100)
-    before = echo.heard_opaques
+    before = echo.received_opaques
     assert before == list(range(1, len(before) + 1))
     assert list(talker.answers) == list(range(1, len(talker.answers) + 1))
     talker.send_request(34)
     world.run(world.now_ms() + 10_000)
-    assert echo.heard_opaques == before
+    assert echo.received_opaques == before
     assert len(talker.closed_ms) == 1
 
 
@@ -88,7 +88,7 @@ def test_a_half_open_end_notices_when_it_sends(seed: int) -> None:
     talker.send_request(34)
     world.run(world.now_ms() + 6_000)
     assert len(talker.closed_ms) == 1
-    assert echo.heard_opaques == []
+    assert echo.received_opaques == []
 
 
 def test_what_is_stuck_arrives_once_its_sender_has_reconnected() -> None:
@@ -100,9 +100,9 @@ def test_what_is_stuck_arrives_once_its_sender_has_reconnected() -> None:
     assert (len(talker.closed_ms), len(talker.opened_ms)) == (1, 2)
     talker.send_request(34)
     world.run(world.now_ms() + 200)
-    assert (echo.heard_opaques, echo.lost) == ([2], 0)
+    assert (echo.received_opaques, echo.lost) == ([2], 0)
     world.run(world.now_ms() + 200)
-    assert (echo.heard_opaques, echo.lost) == ([2, 1], 1)
+    assert (echo.received_opaques, echo.lost) == ([2, 1], 1)
     assert list(talker.answers) == [2]
 
 
@@ -111,7 +111,7 @@ def test_one_way_silence_holds_one_direction_only() -> None:
     world.network.jam("echo", "talker", one_way=True)
     talker.send_request(34)
     world.run(world.now_ms() + 5_000)
-    assert echo.heard_opaques == [1]
+    assert echo.received_opaques == [1]
     assert talker.answers == {}
     world.network.release("echo", "talker")
     world.run(world.now_ms() + 100)
@@ -155,7 +155,7 @@ def test_connections_of_a_paused_process_look_open_and_it_receives_everything_wh
     talker.send_request(34)
     world.run(5_000)
     assert len(talker.opened_ms) == 1
-    assert echo.heard_opaques == []
+    assert echo.received_opaques == []
     echo.resume()
     world.run(5_100)
     assert list(talker.answers) == [1]
@@ -221,7 +221,7 @@ def test_an_end_that_closes_delivers_everything_and_receives_nothing_more() -> N
     talker.connection.close()
     talker.connection.send(Command(34))
     world.run(world.now_ms() + 500)
-    assert echo.heard_opaques == [1, 2, 3, 4, 5]
+    assert echo.received_opaques == [1, 2, 3, 4, 5]
     assert echo.lost == 1
     assert talker.answers == {}
     assert talker.closed_ms == []

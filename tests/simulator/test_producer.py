@@ -66,7 +66,7 @@ class _Town:
     def at_ms(self, at_ms: int, act: Callable[[], None]) -> None:
         self.world.schedule((at_ms - self.world.now_ms()) * 1000, act)
 
-    def told(self, kind: type[F]) -> list[F]:
+    def reported(self, kind: type[F]) -> list[F]:
         return [fact for fact in self.facts if isinstance(fact, kind)]
 
     def logged(self, topic: str = "orders") -> list[MessageLogged]:
@@ -80,8 +80,8 @@ def test_what_is_acknowledged_is_where_it_was_said_to_be(style: str) -> None:
     town.world.run(5_000)
     assert producer.is_done
     places = {(each.queue, each.offset): each.uid for each in town.logged()}
-    acked = town.told(MessageAcked)
-    assert len(town.told(MessageSent)) == len(acked) == 40
+    acked = town.reported(MessageAcked)
+    assert len(town.reported(MessageSent)) == len(acked) == 40
     assert all(each.queue and places[each.queue, each.offset or 0] == each.uid for each in acked)
 
 
@@ -101,9 +101,9 @@ def test_a_broker_that_dies_costs_no_message_while_another_is_there(seed: int, a
     town.at_ms(2_500, town.brokers[0].restart)
     town.world.run(12_000)
     assert producer.is_done
-    assert not town.told(SendGivenUp)
+    assert not town.reported(SendGivenUp)
     uids = {each.uid for each in town.logged()}
-    assert uids == {each.uid for each in town.told(MessageAcked)}
+    assert uids == {each.uid for each in town.reported(MessageAcked)}
     assert len(uids) == 80
 
 
@@ -114,9 +114,9 @@ def test_a_send_that_no_broker_accepts_is_recorded_as_given_up() -> None:
         town.at_ms(800, broker.crash)
     town.world.run(15_000)
     assert producer.is_done
-    ended = {each.uid for each in town.told(MessageAcked)} | {each.uid for each in town.told(SendGivenUp)}
-    assert ended == {each.uid for each in town.told(MessageSent)}
-    assert town.told(SendGivenUp)
+    ended = {each.uid for each in town.reported(MessageAcked)} | {each.uid for each in town.reported(SendGivenUp)}
+    assert ended == {each.uid for each in town.reported(MessageSent)}
+    assert town.reported(SendGivenUp)
 
 
 def test_a_send_without_a_route_waits_for_one_and_fails_when_its_time_is_over() -> None:
@@ -124,7 +124,7 @@ def test_a_send_without_a_route_waits_for_one_and_fails_when_its_time_is_over() 
     producer = town.producer(messages=3)
     town.world.run(10_000)
     assert producer.is_done
-    assert len(town.told(SendGivenUp)) == 3
+    assert len(town.reported(SendGivenUp)) == 3
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -134,7 +134,7 @@ def test_messages_of_one_key_are_in_one_queue_and_in_order(seed: int) -> None:
     town.at_ms(1_000, town.brokers[1].crash)
     town.at_ms(2_000, town.brokers[1].restart)
     town.world.run(15_000)
-    sent = {each.uid: each for each in town.told(MessageSent)}
+    sent = {each.uid: each for each in town.reported(MessageSent)}
     queues: defaultdict[str | None, set[Queue]] = defaultdict(set)
     numbers: defaultdict[str | None, list[int]] = defaultdict(list)
     for each in town.logged():
@@ -142,7 +142,7 @@ def test_messages_of_one_key_are_in_one_queue_and_in_order(seed: int) -> None:
         numbers[sent[each.uid].key].append(sent[each.uid].number)
     assert all(len(used) == 1 for used in queues.values())
     assert all(found == sorted(found) for found in numbers.values())
-    assert sum(map(len, numbers.values())) >= len(town.told(MessageAcked))
+    assert sum(map(len, numbers.values())) >= len(town.reported(MessageAcked))
 
 
 def test_a_producer_that_comes_back_while_the_broker_of_a_key_is_gone_waits_for_it() -> None:
@@ -154,7 +154,7 @@ def test_a_producer_that_comes_back_while_the_broker_of_a_key_is_gone_waits_for_
     town.at_ms(5_000, town.brokers[0].restart)
     town.world.run(30_000)
     assert producer.is_done
-    sent = {each.uid: each.key for each in town.told(MessageSent)}
+    sent = {each.uid: each.key for each in town.reported(MessageSent)}
     assert len({(sent[each.uid], each.queue) for each in town.logged()}) == len({*sent.values()})
 
 
@@ -162,9 +162,9 @@ def test_a_delayed_message_says_when_it_is_due() -> None:
     town = _Town()
     town.producer("delayed")
     town.world.run(8_000)
-    assert all(each.due_ms == each.at_ms + 1_000 for each in town.told(MessageSent))
-    assert all(each.queue is None for each in town.told(MessageAcked)), "it is not in its queue yet"
-    assert {each.uid for each in town.logged()} == {each.uid for each in town.told(MessageSent)}
+    assert all(each.due_ms == each.at_ms + 1_000 for each in town.reported(MessageSent))
+    assert all(each.queue is None for each in town.reported(MessageAcked)), "it is not in its queue yet"
+    assert {each.uid for each in town.logged()} == {each.uid for each in town.reported(MessageSent)}
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -177,8 +177,8 @@ def test_transactions_are_seen_once_they_are_committed_and_never_if_they_are_not
     assert producer.is_done
     assert producer.transactions.unconfirmed_commits == 0, "brokers asked about all that was not said"
     seen = {each.uid for each in town.logged()}
-    rolled_back = {each.uid for each in town.told(SendGivenUp) if each.rolled_back}
-    assert seen == {each.uid for each in town.told(MessageAcked)}
+    rolled_back = {each.uid for each in town.reported(SendGivenUp) if each.rolled_back}
+    assert seen == {each.uid for each in town.reported(MessageAcked)}
     assert seen.isdisjoint(rolled_back)
     assert len(seen | rolled_back) == 60
     assert rolled_back
@@ -193,9 +193,9 @@ def test_a_producer_that_was_killed_answers_for_its_transactions_when_it_is_back
     town.world.run(25_000)
     assert producer.is_done
     seen = {each.uid for each in town.logged()}
-    assert {each.uid for each in town.told(MessageAcked)} <= seen
+    assert {each.uid for each in town.reported(MessageAcked)} <= seen
     assert {uid for uid, commits in decisions.items() if commits} == seen
-    assert len(town.told(MessageSent)) == 60
+    assert len(town.reported(MessageSent)) == 60
 
 
 def test_the_same_seed_is_the_same_history() -> None:
@@ -218,4 +218,4 @@ def test_a_stopped_producer_begins_no_more() -> None:
     town.at_ms(700, producer.stop)
     town.world.run(3_000)
     assert producer.is_done
-    assert 0 < len(town.told(MessageSent)) < 20
+    assert 0 < len(town.reported(MessageSent)) < 20

@@ -23,7 +23,7 @@ from tests.simulator.scripted_cluster import (
     scenario_mutant,
 )
 
-_moved, _fall_back, _release = (
+_rebalanced, _fall_back, _release = (
     QueueTransitions._on_state_changed,
     QueueTransitions.restart_acquire,
     QueueLockTable.release,
@@ -104,7 +104,7 @@ def _keep_window(transitions: QueueTransitions, record: ProcessQueue, before: Qu
         kept[record.queue] = record.window, record.committed_offset
     elif before is QueueState.ABSENT and record.queue in kept:
         record.window, record.committed_offset = kept[record.queue]
-    _moved(transitions, record, before)
+    _rebalanced(transitions, record, before)
 
 
 def _doubt_start(transitions: QueueTransitions, record: ProcessQueue, about: object) -> None:
@@ -176,7 +176,7 @@ def test_an_overtaken_window_is_dropped_after_a_cut(kind: Kind, bug: Mutant | No
 
 
 @on(ours=known_mutant("settling-ignored"), apache=known_mutant("restarted-broker-trusted"))
-def test_a_restarted_broker_gives_everything_to_the_first_caller(kind: Kind, bug: Mutant | None) -> None:
+def test_a_restarted_broker_gives_everything_to_the_first_client(kind: Kind, bug: Mutant | None) -> None:
     cluster = ScriptedCluster(kind)
     owner, waiting = cluster.member(1, handlers=1, work=handler_taking(400)), cluster.member(2)
     cluster.own(owner)

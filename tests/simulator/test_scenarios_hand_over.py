@@ -108,7 +108,7 @@ STRANGER_UNFENCED = scenario_mutant(
 
 
 @on(ours=STRANGER_UNFENCED, apache=STRANGER_COMMITS)
-def test_a_handler_past_the_drain_bound_cannot_commit(kind: Kind, bug: Mutant | None) -> None:
+def test_a_handler_past_the_drain_timeout_cannot_commit(kind: Kind, bug: Mutant | None) -> None:
     cluster = ScriptedCluster(kind)
     slow = cluster.member(1, handlers=1, work=handler_taking(3_000), times=MemberTimings(drain_ms=200))
     quick = cluster.member(2)

@@ -68,15 +68,15 @@ def _released(cluster: ScriptedCluster, members: list[MemberProcess], since_ms: 
 
 def _answer_late(cluster: ScriptedCluster, member: MemberProcess, late_ms: int) -> None:
     """Delay the reports of a member about what it holds."""
-    hear = member.command_received
+    receive = member.command_received
 
-    def heard(connection: SimulatedConnection, command: Command) -> None:
+    def received(connection: SimulatedConnection, command: Command) -> None:
         if not command.is_response and command.code == Code.GET_CONSUMER_RUNNING_INFO:
-            cluster.world.schedule(late_ms * 1000, lambda: hear(connection, command))
+            cluster.world.schedule(late_ms * 1000, lambda: receive(connection, command))
         else:
-            hear(connection, command)
+            receive(connection, command)
 
-    vars(member)["command_received"] = heard
+    vars(member)["command_received"] = received
 
 
 @pytest.mark.parametrize("members", [2, 3, 8])

@@ -28,7 +28,7 @@ from tests.simulator.scripted_cluster import (
     scenario_mutant,
 )
 
-_share, _sight = GroupAssignment.assign, MemberLists.snapshot
+_share, _snapshot = GroupAssignment.assign, MemberLists.snapshot
 
 
 def shared(*members: MemberProcess) -> list[int]:

@@ -87,9 +87,9 @@ def test_a_lock_that_expires_after_a_bypass_is_not_free(kind: Kind, bug: Mutant 
 
 def _flush_impatiently(locks: QueueLocks) -> None:
     while locks.dirty:
-        _, desk = locks.dirty.popitem()
-        if locks._sessions.is_registered(desk.broker):
-            locks._send_next(desk)
+        _, broker_requests = locks.dirty.popitem()
+        if locks._sessions.is_registered(broker_requests.broker):
+            locks._send_next(broker_requests)
 
 
 IMPATIENT = scenario_mutant(

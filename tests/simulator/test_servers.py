@@ -34,7 +34,7 @@ def cluster(seed: int = 1, *, flush: str = "async") -> tuple[World, NameServerPr
     return world, nameserver, broker
 
 
-def told(world: World, *kinds: type[facts.Fact]) -> list[facts.Fact]:
+def reported(world: World, *kinds: type[facts.Fact]) -> list[facts.Fact]:
     """Return the facts of some kinds."""
     return [fact for fact in world.journal.facts if type(fact) in kinds]
 
@@ -91,7 +91,7 @@ def test_a_broker_records_members_locks_and_commits() -> None:
         facts.LockFreed,
         facts.OffsetCommitted,
     )
-    assert [_brief(fact) for fact in told(world, *kinds)] == [
+    assert [_brief(fact) for fact in reported(world, *kinds)] == [
         "Registered m1",
         "Granted m1 0 new",
         "Granted m1 1 new",
@@ -134,7 +134,7 @@ def test_a_commit_of_a_member_that_lost_the_queue_is_recorded_as_rejected() -> N
     assert owner.commit(0, 2, epoch=word.epochs[0] if word.epochs else None).code == 0
     assert other.commit(0, 1).code == ResponseCode.NO_PERMISSION
     queue = Queue("orders", "broker-a", 0)
-    assert told(world, facts.CommitRejected) == [
+    assert reported(world, facts.CommitRejected) == [
         facts.CommitRejected(at_ms=world.journal.facts[-1].at_ms, group=GROUP, queue=queue, offset=1, member="m2")
     ]
 
@@ -148,7 +148,7 @@ def test_a_member_that_is_gone_is_removed_and_its_locks_are_freed(how: str, told
     member.lock("broker-a", [0])
     member.kill(how)
     world.run(world.now_ms() + 20_000)
-    gone = told(world, facts.MemberUnregistered, facts.LockFreed)
+    gone = reported(world, facts.MemberUnregistered, facts.LockFreed)
     assert [_brief(fact) for fact in gone] == [f"Unregistered m1 {told_how}", "Freed m1 0 gone"]
 
 
@@ -160,7 +160,7 @@ def test_a_broker_that_crashed_finds_what_it_wrote_and_has_no_members() -> None:
     member.lock("broker-a", [0])
     before = [each.uid for each in broker.logged_messages()]
     broker.crash()
-    assert [_brief(fact) for fact in told(world, facts.MemberUnregistered, facts.LockFreed)] == [
+    assert [_brief(fact) for fact in reported(world, facts.MemberUnregistered, facts.LockFreed)] == [
         "Unregistered m1 restart",
         "Freed m1 0 restart",
     ]
@@ -172,7 +172,7 @@ def test_a_broker_that_crashed_finds_what_it_wrote_and_has_no_members() -> None:
     assert broker.held_locks() == []
     asker = Talker(world, "asker", nameserver.address)
     assert asker.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "orders"}).code == 0
-    assert [type(fact) for fact in told(world, facts.ProcessStarted, facts.ProcessGone)][-2:] == [
+    assert [type(fact) for fact in reported(world, facts.ProcessStarted, facts.ProcessGone)][-2:] == [
         facts.ProcessGone,
         facts.ProcessStarted,
     ]
@@ -188,11 +188,11 @@ def test_a_queue_that_is_claimed_after_a_restart_keeps_its_epoch_and_the_name_of
     broker.crash()
     broker.restart()
     world.run(world.now_ms() + 2_500)
-    (granted,) = told(world, facts.LockGranted)
+    (granted,) = reported(world, facts.LockGranted)
     assert isinstance(granted, facts.LockGranted)
     member.send_heartbeat(held={0: granted.epoch or 0})
     member.answer()
-    freed, again = told(world, facts.LockGranted, facts.LockFreed)[1:]
+    freed, again = reported(world, facts.LockGranted, facts.LockFreed)[1:]
     assert _brief(freed) == "Freed m1 0 restart"
     assert again == structs.replace(granted, at_ms=again.at_ms)
 
@@ -231,10 +231,10 @@ def test_a_broker_that_is_stopped_leaves_everything_in_order() -> None:
     world.run(world.now_ms() + 500)
     asker = Talker(world, "asker", nameserver.address)
     assert asker.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "orders"}).code == ResponseCode.TOPIC_NOT_EXIST
-    assert told(world, facts.ProcessGone) == [facts.ProcessGone(at_ms=before[0].at_ms, name="broker-a", how="left")]
+    assert reported(world, facts.ProcessGone) == [facts.ProcessGone(at_ms=before[0].at_ms, name="broker-a", how="left")]
     broker.restart()
     assert [each.uid for each in broker.logged_messages()] == [each.uid for each in before]
-    assert told(world, facts.Situation) == []
+    assert reported(world, facts.Situation) == []
 
 
 def test_brokers_register_again_at_a_restarted_name_server() -> None:

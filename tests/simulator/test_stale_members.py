@@ -25,13 +25,13 @@ def beat_late(cluster: ScriptedCluster, member: MemberProcess) -> Gate:
     return gate
 
 
-def lines_of(cluster: ScriptedCluster, member: MemberProcess) -> list[int]:
+def connections_of(cluster: ScriptedCluster, member: MemberProcess) -> list[int]:
     """Return the numbers of the connections by which the broker knows a member."""
     group = apache_of(cluster).state.registry.get(member.options.group)
     return [] if group is None else [number for number, name in group.clients.items() if name == member.name]
 
 
-def with_a_dead_line(cluster: ScriptedCluster, owner: MemberProcess, go_on: Callable[[Gate], None]) -> None:
+def with_a_dead_connection(cluster: ScriptedCluster, owner: MemberProcess, go_on: Callable[[Gate], None]) -> None:
     """Cut the connection of an owner with a heartbeat in flight, and go on when it owns its queue again.
 
     Which of two connections the broker finds first depends on their numbers: it has to be the dead one.
@@ -40,7 +40,7 @@ def with_a_dead_line(cluster: ScriptedCluster, owner: MemberProcess, go_on: Call
         gate = beat_late(cluster, owner)
         cluster.cut(owner)
         cluster.until(lambda: cluster.is_owned_by(owner), 5_000)
-        (dead,), (live,) = [connection.number for connection, _ in gate.kept], lines_of(cluster, owner)
+        (dead,), (live,) = [connection.number for connection, _ in gate.kept], connections_of(cluster, owner)
         if ApacheGroup("g", {dead: "c", live: "c"}).connection_of("c") == dead:
             go_on(gate)
             return
@@ -58,12 +58,12 @@ def test_a_member_that_died_after_its_last_heartbeat_is_not_waited_for(bug: Muta
     cluster.run(20)
     gate.release()
     cluster.run(3_000)
-    assert len(lines_of(cluster, second)) == 1, "it is listed all the same"
+    assert len(connections_of(cluster, second)) == 1, "it is listed all the same"
     with fails_with(bug):
         for _ in range(140):
             assert held_by(first, third) == dict.fromkeys(cluster.queues, 1)
             cluster.run(1_000)
-        assert not lines_of(cluster, second)
+        assert not connections_of(cluster, second)
         assert not [sentence for kind, sentence in cluster.reports() if kind == "degraded"]
 
 
@@ -77,8 +77,8 @@ def test_an_owner_with_a_dead_connection_beside_its_own_keeps_its_queue(bug: Mut
     cluster = ScriptedCluster("apache")
     owner, taker = cluster.member(1), cluster.member(2)
     cluster.own(owner)
-    with_a_dead_line(cluster, owner, Gate.release)
-    cluster.until(lambda: len(lines_of(cluster, owner)) == 2)
+    with_a_dead_connection(cluster, owner, Gate.release)
+    cluster.until(lambda: len(connections_of(cluster, owner)) == 2)
     cluster.set_assignment(taker, cluster.queue)
     cluster.run(10_000)
     with fails_with(bug):
@@ -107,11 +107,11 @@ def test_a_dead_connection_that_registers_between_the_list_and_the_probe_takes_n
         cluster.until(lambda: bool(gate.kept))
         questions, gate.kept = gate.kept, late
         gate.release()
-        cluster.until(lambda: len(lines_of(cluster, owner)) == 2)
+        cluster.until(lambda: len(connections_of(cluster, owner)) == 2)
         gate.kept = questions
         gate.release()
 
-    with_a_dead_line(cluster, owner, join_in_between)
+    with_a_dead_connection(cluster, owner, join_in_between)
     cluster.run(10_000)
     with fails_with(bug):
         assert cluster.max_holders() == 1
@@ -128,7 +128,7 @@ def test_a_member_that_comes_back_on_a_new_connection_is_not_stale() -> None:
     cluster.run(3_000)
     assert held_by(first) == dict.fromkeys(cluster.queues, 1), "it was a phantom for a while"
     cluster.run(12_000)
-    assert len(lines_of(cluster, second)) == 2
+    assert len(connections_of(cluster, second)) == 2
     assert held_by(first, second) == dict.fromkeys(cluster.queues, 1)
     assert held_by(second)
 
@@ -137,17 +137,17 @@ def test_a_member_that_only_a_dead_connection_lists_is_reported_gone_until_it_is
     cluster = ScriptedCluster("apache")
     owner = cluster.member(1)
     cluster.own(owner)
-    with_a_dead_line(cluster, owner, Gate.release)
-    cluster.until(lambda: len(lines_of(cluster, owner)) == 2)
+    with_a_dead_connection(cluster, owner, Gate.release)
+    cluster.until(lambda: len(connections_of(cluster, owner)) == 2)
 
-    def told() -> list[Fact]:
+    def reported() -> list[Fact]:
         return [fact for fact in cluster.world.journal.facts if isinstance(fact, MemberRegistered | MemberUnregistered)]
 
-    assert isinstance(told()[-1], MemberRegistered), "it has a line of its own beside the dead one"
+    assert isinstance(reported()[-1], MemberRegistered), "it has a line of its own beside the dead one"
     cluster.cut_off(owner, 2_000)
     cluster.run(1_000)
-    assert len(lines_of(cluster, owner)) == 1
-    assert isinstance(told()[-1], MemberUnregistered)
+    assert len(connections_of(cluster, owner)) == 1
+    assert isinstance(reported()[-1], MemberUnregistered)
     cluster.run(10_000)
-    assert len(lines_of(cluster, owner)) == 2
-    assert isinstance(told()[-1], MemberRegistered)
+    assert len(connections_of(cluster, owner)) == 2
+    assert isinstance(reported()[-1], MemberRegistered)

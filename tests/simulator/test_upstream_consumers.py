@@ -175,18 +175,18 @@ def test_a_broadcasting_member_goes_on_where_it_was_when_a_route_comes_back(bug:
 
 # -- threads, suspensions, generations --------------------------------------------------------------------------------
 
-_say = MemberProcess._send
+_send_command = MemberProcess._send
 
 
-def _say_and_wait(member: MemberProcess, said: OutgoingCommand) -> None:
+def _send_and_wait(member: MemberProcess, outgoing: OutgoingCommand) -> None:
     """Wait for a broker that does not respond before anything else is done."""
-    _say(member, said)
-    if said.server is not None and not member.world.processes[said.server].is_alive:
+    _send_command(member, outgoing)
+    if outgoing.server is not None and not member.world.processes[outgoing.server].is_alive:
         member.pause()
         member.world.schedule(5_000_000, member.resume)
 
 
-@upstream("one thread does everything, and waits", patch_attribute(MemberProcess, "_send", _say_and_wait))
+@upstream("one thread does everything, and waits", patch_attribute(MemberProcess, "_send", _send_and_wait))
 def test_a_dead_broker_does_not_stop_reading_the_others(bug: Mutant | None) -> None:
     cluster = ScriptedCluster("ours", brokers=2, queues=2)
     cluster.member(1, is_steered=False)
@@ -201,14 +201,14 @@ def test_a_dead_broker_does_not_stop_reading_the_others(bug: Mutant | None) -> N
         assert max(started_ms.get(uid, 1 << 62) - at_ms for uid, at_ms in sent_ms.items()) < 100
 
 
-def _look_at_the_last_pull(fetcher: Fetcher) -> None:
+def _check_the_last_pull(fetcher: Fetcher) -> None:
     """Treat a queue that does not pull as one whose pull is lost."""
     for record in list(fetcher._context.process_queues.values()):
         if record.state is QueueState.OWNED:
             fetcher._apply(record, QueueEvent.PULL_STUCK)
 
 
-@upstream("who does not pull is stuck", patch_attribute(Fetcher, "_check_stuck_pulls", _look_at_the_last_pull))
+@upstream("who does not pull is stuck", patch_attribute(Fetcher, "_check_stuck_pulls", _check_the_last_pull))
 def test_a_queue_that_is_suspended_for_long_is_not_stuck(bug: Mutant | None) -> None:
     stage = MemberHarness(mode=ConsumeMode.ORDERLY, max_attempts=-1, queue_messages=5).own(Q)
     stage.pulled(Q, *range(8))
@@ -232,7 +232,7 @@ def _take_any_answer(fetcher: Fetcher, event: Pulled | PullFailed) -> None:
 
 
 @upstream("a queue has no generations", patch_attribute(Fetcher, "pull_answered", _take_any_answer))
-def test_what_an_earlier_life_of_a_queue_brings_does_not_count(bug: Mutant | None) -> None:
+def test_responses_for_an_earlier_assignment_of_a_queue_are_ignored(bug: Mutant | None) -> None:
     stage = MemberHarness().own(Q)
     stage.pulled(Q, 0)
     stage.handled(Q, 0)

@@ -101,18 +101,18 @@ def test_a_stale_connection_moves_nothing(bug: Mutant | None) -> None:
         assert held_by(*members) == dict.fromkeys(cluster.queues, 1)
 
 
-def _id_of_each_line(group: ConsumerGroup) -> list[str]:
+def _id_of_each_connection(group: ConsumerGroup) -> list[str]:
     return sorted(member.id for member in group.members.values() for _ in member.connections)
 
 
-@upstream("members are counted by line", patch_attribute(ConsumerGroup, "ids", property(_id_of_each_line)))
+@upstream("members are counted by line", patch_attribute(ConsumerGroup, "ids", property(_id_of_each_connection)))
 def test_one_client_on_two_connections_is_one_member(bug: Mutant | None) -> None:
-    desk = BrokerHarness()
-    client = FakeConsumer(desk, "c1", ours=False)
+    harness = BrokerHarness()
+    client = FakeConsumer(harness, "c1", ours=False)
     client.heartbeat()
     client.reconnect()
     with fails_with(bug):
-        assert ids(desk) == ["c1"]
+        assert ids(harness) == ["c1"]
 
 
 @upstream(
@@ -121,15 +121,15 @@ def test_one_client_on_two_connections_is_one_member(bug: Mutant | None) -> None
     patch_attribute(GroupMember, "has_duplicate_id", property(lambda _member: False)),
 )
 def test_a_second_process_with_the_same_id_is_refused_or_at_least_reported(bug: Mutant | None) -> None:
-    desk = BrokerHarness()
-    FakeConsumer(desk, "c1").heartbeat()
-    second = FakeConsumer(desk, "c1", instance="another process").heartbeat()
+    harness = BrokerHarness()
+    FakeConsumer(harness, "c1").heartbeat()
+    second = FakeConsumer(harness, "c1", instance="another process").heartbeat()
     for _ in range(2):
-        FakeConsumer(desk, "j1", ours=False, group="java").heartbeat()
+        FakeConsumer(harness, "j1", ours=False, group="java").heartbeat()
     with fails_with(bug):
         assert "give every member an id of its own" in (second.remark or "")
     with fails_with(bug):
-        assert any("j1 on several connections" in sentence for sentence in group_view(desk, "java").findings or ())
+        assert any("j1 on several connections" in sentence for sentence in group_view(harness, "java").findings or ())
 
 
 @upstream("what a list shows is not looked at", patch_attribute(member_lists, "duplicate_ids", lambda _group, _ids: []))
@@ -139,7 +139,7 @@ def test_an_id_that_is_listed_twice_is_reported(bug: Mutant | None) -> None:
     cluster.run(2_000)
     ApacheTestClient(cluster.world, "phantom", apache_of(cluster)).heartbeat(member.name)
     cluster.run(60_000)
-    text = [sentence for kind, sentence in cluster.reports() if kind == "hazard" and "more than once" in sentence]
+    text = [sentence for kind, sentence in cluster.reports() if kind == "warning" and "more than once" in sentence]
     with fails_with(bug):
         assert len(text) == 1
 
@@ -190,61 +190,61 @@ def _gone_quietly(_state: BrokerCoreState, _member: GroupMember, _now_ms: int) -
     patch_attribute(client_expiry, "_member_removed", _gone_quietly),
 )
 def test_members_are_notified_of_one_that_expired(bug: Mutant | None) -> None:
-    desk = BrokerHarness()
-    silent, other = FakeConsumer(desk, "c1", ours=False), FakeConsumer(desk, "c2", ours=False)
+    harness = BrokerHarness()
+    silent, other = FakeConsumer(harness, "c1", ours=False), FakeConsumer(harness, "c2", ours=False)
     silent.heartbeat()
     for _ in range(4):
         other.heartbeat()
-        desk.advance(29_000, step_ms=1_000)
-    other.take_notifications()
-    desk.advance(10_000, step_ms=1_000)
-    assert ids(desk) == ["c2"]
+        harness.advance(29_000, step_ms=1_000)
+    other.pop_notifications()
+    harness.advance(10_000, step_ms=1_000)
+    assert ids(harness) == ["c2"]
     with fails_with(bug):
-        assert other.take_notifications() == 1
+        assert other.pop_notifications() == 1
 
 
-_heard = ConsumerRegistry.register
+_received = ConsumerRegistry.register
 
 
-def _refresh_the_line(members: ConsumerRegistry, heartbeat: MemberHeartbeat, now_ms: int) -> HeartbeatResult:
+def _refresh_the_connection(members: ConsumerRegistry, heartbeat: MemberHeartbeat, now_ms: int) -> HeartbeatResult:
     """Treat a heartbeat of one group as one of every group on the connection."""
-    received = _heard(members, heartbeat, now_ms)
+    received = _received(members, heartbeat, now_ms)
     for member in members._by_connection[heartbeat.peer.connection_id].values():
         member.last_seen_ms = now_ms
     return received
 
 
-@upstream("all groups of a line share one time", patch_attribute(ConsumerRegistry, "register", _refresh_the_line))
+@upstream("all groups of a line share one time", patch_attribute(ConsumerRegistry, "register", _refresh_the_connection))
 def test_a_group_that_a_client_no_longer_speaks_of_grows_old(bug: Mutant | None) -> None:
-    desk = BrokerHarness()
-    client = FakeConsumer(desk, "c1", ours=False)
-    former = FakeConsumer(desk, "c1", ours=False, group="former")
+    harness = BrokerHarness()
+    client = FakeConsumer(harness, "c1", ours=False)
+    former = FakeConsumer(harness, "c1", ours=False, group="former")
     former.connection = client.connection
     former.heartbeat()
     for _ in range(5):
         client.heartbeat()
-        desk.advance(30_000, step_ms=1_000)
-    assert ids(desk) == ["c1"]
+        harness.advance(30_000, step_ms=1_000)
+    assert ids(harness) == ["c1"]
     with fails_with(bug):
-        assert ids(desk, "former") == []
+        assert ids(harness, "former") == []
 
 
-_hear = BrokerProcess.command_received
+_receive = BrokerProcess.command_received
 
 
-def _hear_after_registering(broker: BrokerProcess, connection: SimulatedConnection, command: Command) -> None:
+def _receive_after_registering(broker: BrokerProcess, connection: SimulatedConnection, command: Command) -> None:
     """Register the group's topic first, with one name server after the other."""
     servers = [each for each in broker.world.processes.values() if isinstance(each, NameServerProcess)]
     dead = sum(not server.is_alive for server in servers)
     if command.code == RequestCode.HEART_BEAT and dead:
-        broker.call_later(3_000 * dead, lambda: _hear(broker, connection, command))
+        broker.call_later(3_000 * dead, lambda: _receive(broker, connection, command))
     else:
-        _hear(broker, connection, command)
+        _receive(broker, connection, command)
 
 
 @upstream(
     "a heartbeat waits for all name servers",
-    patch_attribute(BrokerProcess, "command_received", _hear_after_registering),
+    patch_attribute(BrokerProcess, "command_received", _receive_after_registering),
 )
 def test_a_heartbeat_is_answered_in_time_whatever_name_servers_do(bug: Mutant | None) -> None:
     cluster = Cluster(name_servers=3)
@@ -260,20 +260,20 @@ def test_a_heartbeat_is_answered_in_time_whatever_name_servers_do(bug: Mutant | 
 
 @upstream(
     "every change is told at once",
-    patch_attribute(MemberNotifications, "record_change", lambda _notices, _group, _now_ms: True),
+    patch_attribute(MemberNotifications, "record_change", lambda _notifications, _group, _now_ms: True),
 )
 def test_a_storm_of_joins_costs_few_notices(bug: Mutant | None) -> None:
-    desk = BrokerHarness()
-    bystander = FakeConsumer(desk, "b1", group="another")
+    harness = BrokerHarness()
+    bystander = FakeConsumer(harness, "b1", group="another")
     bystander.heartbeat()
-    bystander.take_notifications()
-    clients = [FakeConsumer(desk, f"c{number:02d}", ours=False) for number in range(40)]
+    bystander.pop_notifications()
+    clients = [FakeConsumer(harness, f"c{number:02d}", ours=False) for number in range(40)]
     for client in clients:
         client.heartbeat()
-        desk.advance(5, step_ms=5)
-    desk.advance(1_000)
-    text = [client.take_notifications() for client in clients]
-    assert bystander.take_notifications() == 0
+        harness.advance(5, step_ms=5)
+    harness.advance(1_000)
+    text = [client.pop_notifications() for client in clients]
+    assert bystander.pop_notifications() == 0
     assert min(text) >= 1, "the last change reaches everybody"
     with fails_with(bug):
         assert max(text) <= 3
@@ -288,18 +288,18 @@ def _of_who_spoke_last(group: ConsumerGroup) -> SubscriptionsByTopic:
     patch_attribute(ConsumerGroup, "subscriptions", property(_of_who_spoke_last)),
 )
 def test_members_with_other_topics_do_not_take_them_from_each_other(bug: Mutant | None) -> None:
-    desk = BrokerHarness()
-    make_topic(desk, "orders")
-    make_topic(desk, "refunds")
-    first, second = FakeConsumer(desk, "c1", ours=False), FakeConsumer(desk, "c2", ours=False)
+    harness = BrokerHarness()
+    make_topic(harness, "orders")
+    make_topic(harness, "refunds")
+    first, second = FakeConsumer(harness, "c1", ours=False), FakeConsumer(harness, "c2", ours=False)
     first.heartbeat(subscription_to("orders"))
-    desk.advance(10)
+    harness.advance(10)
     second.heartbeat(subscription_to("refunds"))
     # Another connection of the first one, on which no member is registered, reads the group's subscriptions.
     answers = [
-        pull(desk, pull_header(topic=topic, flags=0, wanted=None, kind=None)).code for topic in ("orders", "refunds")
+        pull(harness, pull_header(topic=topic, flags=0, wanted=None, kind=None)).code for topic in ("orders", "refunds")
     ]
-    assert any("other topics than most" in sentence for sentence in group_view(desk).findings or ())
+    assert any("other topics than most" in sentence for sentence in group_view(harness).findings or ())
     with fails_with(bug):
         assert answers == [19, 19]
 
@@ -314,8 +314,8 @@ def _asks_again_by_group(kept: dict[str, int]) -> Callable[[GroupMember, MemberH
 
 @upstream("a group has one fingerprint", patch_attribute(registry, "_needs_subscriptions", _asks_again_by_group({})))
 def test_two_fingerprints_do_not_flip(bug: Mutant | None) -> None:
-    desk = BrokerHarness()
-    clients = [FakeConsumer(desk, f"c{number}", ours=False) for number in (1, 2)]
+    harness = BrokerHarness()
+    clients = [FakeConsumer(harness, f"c{number}", ours=False) for number in (1, 2)]
     for number, client in enumerate(clients, 1):
         client.heartbeat(fingerprint=number)
     again = [
@@ -345,14 +345,14 @@ def _dead_if_locked(
     "retries of a group that holds a lock are dead letters", patch_attribute(sends, "_retry_or_dead", _dead_if_locked)
 )
 def test_a_lock_of_the_group_sends_no_retry_to_the_dead_letters(bug: Mutant | None) -> None:
-    desk = BrokerHarness()
-    make_topic(desk, "orders", queues=2)
-    orderly, concurrent = FakeConsumer(desk, "c1", ours=False), FakeConsumer(desk, "c2", ours=False)
+    harness = BrokerHarness()
+    make_topic(harness, "orders", queues=2)
+    orderly, concurrent = FakeConsumer(harness, "c1", ours=False), FakeConsumer(harness, "c2", ours=False)
     orderly.heartbeat()
     concurrent.heartbeat()
     assert orderly.lock(0)
     retry = message("%RETRY%billing", "UNIQ_KEY\x01U1\x02RETRY_TOPIC\x01orders\x02DELAY\x011\x02", reconsume_times=1)
-    assert desk.request(RequestCode.SEND_MESSAGE_V2, retry, b"again", peer=concurrent.connection).code == 0
-    desk.advance(2_000)
+    assert harness.request(RequestCode.SEND_MESSAGE_V2, retry, b"again", peer=concurrent.connection).code == 0
+    harness.advance(2_000)
     with fails_with(bug):
-        assert [record.body for record in desk.topic("%RETRY%billing")] == [b"again"]
+        assert [record.body for record in harness.topic("%RETRY%billing")] == [b"again"]

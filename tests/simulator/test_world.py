@@ -92,7 +92,7 @@ def test_a_process_that_pauses_itself_keeps_the_rest_of_its_turns() -> None:
     assert seen == [2]
 
 
-def test_turns_of_an_earlier_life_do_not_reach_a_later_one() -> None:
+def test_turns_of_an_earlier_process_do_not_reach_a_later_one() -> None:
     world, seen = World(1), list[int]()
     process = Process(world, "p", "10.0.0.1")
     process.call_later(10, partial(seen.append, 1))

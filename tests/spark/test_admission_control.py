@@ -28,10 +28,10 @@ class FixedSampler:
 
     def __init__(self, weight: int = 100) -> None:
         self.weight = weight
-        self.looks: list[Mapping[Queue, int]] = []
+        self.samples: list[Mapping[Queue, int]] = []
 
     def __call__(self, places: Mapping[Queue, int]) -> tuple[int, int]:
-        self.looks.append(places)
+        self.samples.append(places)
         return 10, 10 * self.weight
 
 
@@ -93,7 +93,7 @@ def test_at_most_so_many_bytes_by_the_size_of_a_few_messages() -> None:
     wanted = options(maxBytesPerTrigger="2000")
     admission, limit = AdmissionControl(wanted, scales), default_read_limit(wanted)
     assert sizes(admission.admit(ranges(3, 100), limit, 0)) == [3, 17]
-    assert scales.looks == [{Queue("t", "a", 0): 100, Queue("t", "a", 1): 100}]
+    assert scales.samples == [{Queue("t", "a", 0): 100, Queue("t", "a", 1): 100}]
     # Messages got larger: the average goes half of the way.
     scales.weight = 300
     assert sizes(admission.admit(ranges(0, 83), limit, 1)) == [0, 10]
@@ -105,7 +105,7 @@ def test_nobody_looks_at_messages_when_there_are_few() -> None:
     admission = AdmissionControl(wanted, scales)
     for now_ms in range(3):
         assert sizes(admission.admit(ranges(5, 6), default_read_limit(wanted), now_ms)) == [5, 6]
-    assert len(scales.looks) == 1
+    assert len(scales.samples) == 1
 
 
 def test_a_message_larger_than_the_limit_goes_alone() -> None:

@@ -246,7 +246,7 @@ def test_a_namespace_is_on_the_wire_and_nowhere_else(cluster: Live, topic: str) 
         assert found == [OffsetRange(Queue(topic, cluster.brokers[0], 0), 0, 3)]
 
 
-def test_a_condition_that_brokers_cannot_read_is_told_before_anything_is_read(cluster: Live, topic: str) -> None:
+def test_a_condition_that_brokers_cannot_read_is_reported_before_anything_is_read(cluster: Live, topic: str) -> None:
     with pytest.raises(SubscriptionUnreadable, match="cannot read the condition 'amount >'"):
         plan(cluster.namesrv, subscribe=topic, sql="amount >")
     assert plan(cluster.namesrv, subscribe=topic, sql="amount > 3") == []

@@ -12,7 +12,7 @@ from tests.spark.column_values import record_of
 _MAGIC = b"\xda\xa3\x20\xa7"
 
 
-def _walked(records: list[bytes]) -> None:
+def _decode_all(records: list[bytes]) -> None:
     """Check that the starts are found, whatever lies behind the end."""
     data = b"".join(records)
     expected = np.cumsum([0, *map(len, records)])[:-1].tolist()
@@ -22,18 +22,18 @@ def _walked(records: list[bytes]) -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 31, 32, 33, 63, 64, 65, 500, 3_000])
 def test_records_of_one_size_are_found(count: int) -> None:
-    _walked([record_of(offset, b"same") for offset in range(count)])
+    _decode_all([record_of(offset, b"same") for offset in range(count)])
 
 
 @given(st.lists(st.tuples(st.integers(0, 300), st.integers(1, 300)), min_size=1, max_size=4))
 def test_runs_of_one_size_after_another_are_found(runs: list[tuple[int, int]]) -> None:
-    _walked([record_of(0, bytes(size)) for size, count in runs for _ in range(count)])
+    _decode_all([record_of(0, bytes(size)) for size, count in runs for _ in range(count)])
 
 
 @given(st.integers(0, 1 << 32), st.sampled_from([1, 30, 64, 65, 200, 700]), st.sampled_from([20, 300, 5_000]))
 def test_records_of_many_sizes_are_found(seed: int, count: int, most_bytes: int) -> None:
     dice = Dice(seed)
-    _walked([record_of(offset, dice.randbytes(dice.randint(0, most_bytes))) for offset in range(count)])
+    _decode_all([record_of(offset, dice.randbytes(dice.randint(0, most_bytes))) for offset in range(count)])
 
 
 @given(st.integers(0, 1 << 32), st.sampled_from([0.01, 0.2, 1.0]))
@@ -44,18 +44,18 @@ def test_bodies_that_hold_the_magic_mislead_nobody(seed: int, share: float) -> N
     for offset in range(300):
         body = dice.randbytes(dice.randint(0, 90))
         records.append(record_of(offset, body + dice.choice(fakes) + body if dice.random() < share else body))
-    _walked(records)
+    _decode_all(records)
 
 
 def test_a_long_record_before_and_among_many_short_ones_is_no_hindrance() -> None:
     long, short = record_of(0, bytes(100_000)), [record_of(n, bytes(n % 7)) for n in range(400)]
-    _walked([long, *short])
-    _walked([*short, long, *short])
-    _walked([short[0], *[long] * 40, short[1]])
+    _decode_all([long, *short])
+    _decode_all([*short, long, *short])
+    _decode_all([short[0], *[long] * 40, short[1]])
 
 
 def test_long_topics_among_short_ones_are_no_hindrance() -> None:
-    _walked([record_of(n, bytes(n % 11), topic=b"o" * (128 if n % 5 else 6)) for n in range(400)])
+    _decode_all([record_of(n, bytes(n % 11), topic=b"o" * (128 if n % 5 else 6)) for n in range(400)])
 
 
 @given(st.integers(0, 1 << 32), st.sampled_from([40, 300]), st.booleans())

@@ -142,7 +142,7 @@ def test_keys_are_a_text_with_blanks_or_a_list() -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "column", "said"),
+    ("columns", "column", "complaint"),
     [
         ({"body": [b"1", None]}, "body", "its body is null"),
         ({"body": [b"1", b""]}, "body", "its body is empty"),
@@ -162,11 +162,11 @@ def test_keys_are_a_text_with_blanks_or_a_list() -> None:
         ({"body": [b"1", b"2"], "id": ["1", "x\x02y"]}, "id", "one of the separators"),
     ],
 )
-def test_a_row_that_cannot_be_sent_is_named(columns: Mapping[str, Sequence[Any]], column: str, said: str) -> None:
+def test_a_row_that_cannot_be_sent_is_named(columns: Mapping[str, Sequence[Any]], column: str, complaint: str) -> None:
     with pytest.raises(RowRefused, match="row 1 cannot be sent") as refused:
         items(columns)
     assert (refused.value.row, refused.value.column) == (1, column)
-    assert said in str(refused.value)
+    assert complaint in str(refused.value)
 
 
 def test_a_row_is_numbered_within_its_partition() -> None:
@@ -312,7 +312,7 @@ def test_a_frame_that_was_read_can_be_written() -> None:
 
 
 @pytest.mark.parametrize(
-    ("frame", "said"),
+    ("frame", "complaint"),
     [
         (StructType().add("value", "binary"), "no column 'value'; did you mean 'body'?"),
         (StructType().add("body", "binary").add("tgas", "string"), "no column 'tgas'; did you mean 'tags'?"),
@@ -326,10 +326,10 @@ def test_a_frame_that_was_read_can_be_written() -> None:
         (StructType().add("body", "binary").add("Body", "binary"), "two columns 'body'"),
     ],
 )
-def test_a_column_that_cannot_be_is_told_with_what_to_do(frame: StructType, said: str) -> None:
+def test_a_column_that_cannot_be_is_reported_with_what_to_do(frame: StructType, complaint: str) -> None:
     with pytest.raises(ConfigurationError) as error:
         WriteColumns.of(frame, topic="orders")
-    assert said in str(error.value)
+    assert complaint in str(error.value)
 
 
 def test_rows_need_a_topic_from_somewhere() -> None:

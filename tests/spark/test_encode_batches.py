@@ -100,7 +100,7 @@ def test_rows_for_a_topic_of_retries_go_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "said"),
+    ("columns", "message"),
     [
         ({"body": [b"1", b"2"], "topic": ["orders", None]}, "row 1 cannot be sent: in the column 'topic' there is no"),
         ({"body": [b"1", b"2"], "topic": ["orders", ""]}, "fill it, or give the option 'topic'"),
@@ -108,11 +108,11 @@ def test_rows_for_a_topic_of_retries_go_alone() -> None:
     ],
 )
 def test_a_row_without_a_place_or_with_a_delay_that_cannot_be_is_named(
-    columns: dict[str, list[Any]], said: str
+    columns: dict[str, list[Any]], message: str
 ) -> None:
     with pytest.raises(RowRefused) as refused:
         bundles(columns, topic=None)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_a_very_large_batch_is_worked_on_in_pieces() -> None:

@@ -15,12 +15,12 @@ def test_the_page_has_every_option_as_the_code_has_it() -> None:
 
 def _table() -> str:
     return _HEAD + "".join(
-        f"| `{option.name}` | {_told(option.modes)} | {_code(option.default)} | {_escaped(option.description)} |\n"
+        f"| `{option.name}` | {_reported(option.modes)} | {_code(option.default)} | {_escaped(option.description)} |\n"
         for option in OPTIONS
     )
 
 
-def _told(modes: OptionMode) -> str:
+def _reported(modes: OptionMode) -> str:
     return "all" if modes == OptionMode.ANY else ", ".join(word for mode, word in _MODES.items() if mode & modes)
 
 

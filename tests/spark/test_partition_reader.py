@@ -146,7 +146,7 @@ def test_a_loss_fails_the_task_and_names_the_offsets(server: Broker) -> None:
         read(server, (0, 100, 500))
 
 
-def test_a_task_may_go_on_without_what_is_lost_and_says_so_once(
+def test_a_task_may_go_on_without_what_is_lost_and_reports_it_once(
     server: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.fill(0, 5_000).low = 2_120
@@ -175,7 +175,7 @@ def test_what_a_filter_leaves_out_is_not_lost(server: Broker) -> None:
 
 def test_messages_that_come_twice_are_damage(server: Broker) -> None:
     twice = record(3) + record(3) + record(4)
-    server.says = lambda _: Command(0, PullMessageResponse(0, 6, 0, 6), twice)
+    server.respond_with = lambda _: Command(0, PullMessageResponse(0, 6, 0, 6), twice)
     with pytest.raises(MalformedRecord, match=r"orders@broker-a:0: the broker returned messages twice.*\[3, 6\)"):
         read(server, (0, 3, 6))
 
@@ -190,7 +190,7 @@ def test_a_damaged_record_is_named(server: Broker) -> None:
 
 
 def test_records_of_other_offsets_are_no_answer(server: Broker) -> None:
-    server.says = lambda _: Command(0, PullMessageResponse(0, 6, 0, 6), record(77) + record(78))
+    server.respond_with = lambda _: Command(0, PullMessageResponse(0, 6, 0, 6), record(77) + record(78))
     with pytest.raises(MessagesLost, match=r"\[3, 6\)"):
         read(server, (0, 3, 6))
 
@@ -278,17 +278,19 @@ def test_only_three_things_can_be_done_with_it(server: Broker) -> None:
 # -- lines ------------------------------------------------------------------------------------------------------------
 
 
-def test_tasks_of_a_process_use_the_same_line_until_one_fails(server: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tasks_of_a_process_use_the_same_connection_until_one_fails(
+    server: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server.fill(0, 100)
     for _ in range(3):
         read(server, (0, 0, 100))
-    assert server.lines == 1
+    assert server.connections == 1
     monkeypatch.setattr(TaskContext, "get", lambda: SimpleNamespace(attemptNumber=lambda: 1))
     read(server, (0, 0, 100))
-    assert server.lines == 2
+    assert server.connections == 2
 
 
-def test_a_task_that_is_given_up_leaves_no_line_behind(server: Broker) -> None:
+def test_a_task_that_is_given_up_leaves_no_connection_behind(server: Broker) -> None:
     server.fill(0, 50_000)
     server.most = 1_000
     part = OffsetRangePartition((OffsetRange(queue_of(), 0, 50_000),), {server.name: server.address})

@@ -121,7 +121,7 @@ def test_a_broker_that_a_replica_speaks_for_may_be_late(clock: Clock) -> None:
     seen = watch.refresh()
     assert seen.bounds[_A0] == (0, 3)
     assert seen.stale_brokers == {"a"}
-    # Whoever says nothing now is what it was.
+    # A broker that does not answer now counts as before.
     cluster.away.add("a")
     clock.now_ms += 100
     assert watch.refresh().stale_brokers == {"a"}

@@ -74,9 +74,9 @@ def in_order(frame: "DataFrame") -> Rows:
 
 def by_client(namesrv: str, topic: str, count: int) -> Rows:
     """Return the rows that a client would make of the messages of a topic."""
-    with PullConsumer(namesrv, group=f"by-client-{secrets.token_hex(4)}", start_from="first") as puller:
-        puller.assign(puller.queues(topic))
-        found = poll_all(puller, count)
+    with PullConsumer(namesrv, group=f"by-client-{secrets.token_hex(4)}", start_from="first") as consumer:
+        consumer.assign(consumer.queues(topic))
+        found = poll_all(consumer, count)
     assert len(found) == count
     return sorted((row_of(message, ClientNamespace("")) for message in found), key=_place)
 
@@ -320,7 +320,7 @@ def test_a_task_unwraps_batches_that_a_broker_stores_as_one_record() -> None:
     wrapped = record_of(10, encode_batch(items), b"INNER_NUM\x015\x02", sys_flag=WRAPPED)
     with broker() as server:
 
-        def says(pull: PullMessage) -> Command | None:
+        def respond_with(pull: PullMessage) -> Command | None:
             # It gives whole records: from the one that holds the offset that is asked for.
             held = [record_of(9, b"before"), wrapped, record_of(15, b"behind")]
             ends = (10, 15, 16)
@@ -328,7 +328,7 @@ def test_a_task_unwraps_batches_that_a_broker_stores_as_one_record() -> None:
             last = next(at for at, end in enumerate(ends) if end >= min(16, pull.queue_offset + pull.max_msg_nums))
             return Command(0, PullMessageResponse(0, ends[last], 0, 16), b"".join(held[first : last + 1]))
 
-        server.says = says
+        server.respond_with = respond_with
         given = {"namesrv": server.address, "subscribe": "orders", "pullmessages": "2"}
         part = OffsetRangePartition(
             (OffsetRange(queue_of(), 9, 12), OffsetRange(queue_of(), 12, 16)), {server.name: server.address}

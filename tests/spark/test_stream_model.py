@@ -55,7 +55,7 @@ class FakeCluster(ClusterClient):
     def __init__(self, options: ReadOptions, world: World) -> None:
         super().__init__(options)
         self._world = world
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def layout(self) -> QueueLayout:
         """Tell which queues there are."""
@@ -63,14 +63,14 @@ class FakeCluster(ClusterClient):
             raise NoNameServer("no name server answers")
         here = sorted(queue for queue in self._world.ends if queue.broker not in self._world.unrouted)
         brokers = frozenset(queue.broker for queue in here)
-        self._told |= brokers
+        self._reported |= brokers
         return QueueLayout(tuple(here), {"t": brokers}, {})
 
     def bounds(self, queues: Iterable[Queue]) -> QueueBounds:
         """Tell where queues end, as far as the one who speaks knows."""
         spans, world = QueueBounds(), self._world
         for queue in queues:
-            if queue.broker in world.silent or queue.broker not in self._told:
+            if queue.broker in world.silent or queue.broker not in self._reported:
                 spans.unreachable[queue.broker] = CannotConnect("it is away")
                 continue
             if queue.broker in world.late:

@@ -77,7 +77,7 @@ class MessageWriter:
     random: Random
     now_ms: int = 1_000
     most_bytes: int = 300
-    told: dict[tuple[Queue, int], bytes] = field(default_factory=dict)
+    reported: dict[tuple[Queue, int], bytes] = field(default_factory=dict)
 
     def append(self, store: Store) -> tuple[Queue, AppendResult, bytes]:
         """Append a message of any kind and return where it went, and its record."""

@@ -28,7 +28,7 @@ _NOW_MS = 1_700_000_000_000
 def small_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let files be small, so that slots are shared and files get full."""
     monkeypatch.setattr(
-        stores, "ApacheKeyIndex", lambda disk, log, sums: ApacheKeyIndex(disk, log, sums, _SLOTS, _ENTRIES)
+        stores, "ApacheKeyIndex", lambda disk, log, checksums: ApacheKeyIndex(disk, log, checksums, _SLOTS, _ENTRIES)
     )
 
 
@@ -96,7 +96,9 @@ def test_each_close_adds_what_is_new(counts: list[int]) -> None:
     positions: list[int] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            stores, "ApacheKeyIndex", lambda disk, log, sums: ApacheKeyIndex(disk, log, sums, _SLOTS, _ENTRIES)
+            stores,
+            "ApacheKeyIndex",
+            lambda disk, log, checksums: ApacheKeyIndex(disk, log, checksums, _SLOTS, _ENTRIES),
         )
         for count in counts:
             store = _opened(disk)

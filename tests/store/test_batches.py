@@ -65,8 +65,8 @@ def test_a_batch_is_stored_as_its_messages_one_by_one_would_be(batches: list[lis
         together.flush()
         apart.flush()
     assert everything(together) == everything(apart)
-    marks = frozenset({tag_hash("t7")})
+    codes = frozenset({tag_hash("t7")})
     assert (
-        together.read(b"orders", seed, 0, tags_codes=marks).joined()
-        == apart.read(b"orders", seed, 0, tags_codes=marks).joined()
+        together.read(b"orders", seed, 0, tags_codes=codes).joined()
+        == apart.read(b"orders", seed, 0, tags_codes=codes).joined()
     )

@@ -63,14 +63,14 @@ def hit(book: Book, path: str, byte: int) -> set[tuple[tuple[bytes, int], int]]:
     }
 
 
-def served_by_marks(store: Store, book: Book) -> Book:
+def served_by_tags_codes(store: Store, book: Book) -> Book:
     """Read all messages again, by the marks that they should have."""
     found: Book = {}
     for queue, records in book.items():
         for offset, record in records.items():
             read = decode_record(record)
-            marks = frozenset({compute_tags_code(read.topic, read.properties, read.stored_ms)})
-            if store.read(*queue, offset, max_messages=1, tags_codes=marks).joined() == record:
+            codes = frozenset({compute_tags_code(read.topic, read.properties, read.stored_ms)})
+            if store.read(*queue, offset, max_messages=1, tags_codes=codes).joined() == record:
                 found.setdefault(queue, {})[offset] = record
     return found
 
@@ -99,15 +99,15 @@ def check(disk: SimulatedDisk, book: Book, path: str, bit: int, *, is_closed: bo
     where = f"{path}, bit {bit}"
     store = opened(broken)
     assert everything(store) == expected, where
-    told = [damage for damage in store.damages if damage.records]
+    reported = [damage for damage in store.damages if damage.records]
     if lost:
         ((queue, offset),) = lost
         gone = decode_record(book[queue][offset])
-        (damage,) = told
+        (damage,) = reported
         assert (damage.path, damage.position, damage.records) == (path, gone.position, 1), where
         assert 0 < damage.size <= gone.size, where
     else:
-        assert not told, where
+        assert not reported, where
     for queue, records in book.items():
         is_forgotten = not is_closed and (queue, max(records)) in lost  # and no index had it yet
         assert max(records) + (not is_forgotten) <= store.bounds(*queue)[1] <= max(records) + 1, where
@@ -118,7 +118,7 @@ def check(disk: SimulatedDisk, book: Book, path: str, bit: int, *, is_closed: bo
     if bit % 4:
         return
     before = len(store.damages)
-    assert served_by_marks(store, book) == expected, where
+    assert served_by_tags_codes(store, book) == expected, where
     assert len(store.damages) == before, "a loss is told once"
     for key in (b"k3", b"k9"):
         assert found_by_key(store, key) == scanned(expected, key), where

@@ -65,10 +65,10 @@ def test_a_topic_that_has_nothing_is_forgotten_without_a_trace() -> None:
 
 
 @given(st.lists(st.sampled_from(["send", "forget", "crash", "close"]), max_size=25))
-def test_any_story_shows_exactly_what_came_after_the_last_forgetting(story: list[str]) -> None:
+def test_any_history_shows_exactly_what_came_after_the_last_forgetting(history: list[str]) -> None:
     disk = SimulatedDisk(page=PAGE)
     store, alive, number = opened(disk), dict[int, bytes](), 0
-    for step in story:
+    for step in history:
         if step == "send":
             done, record = append(store, Message(_GONE, b"%d" % number))
             store.flush()

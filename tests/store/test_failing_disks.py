@@ -21,7 +21,7 @@ _KINDS: tuple[DiskFaultKind, ...] = ("error", "no_space", "short_write", "crash_
 
 
 @dataclass
-class Life:
+class Run:
     """A script of operations on a disk, and what was promised on the way."""
 
     disk: SimulatedDisk
@@ -103,9 +103,9 @@ class Life:
             assert store.durable == before
             self.failures += 1
         else:
-            self.note_durable(store)
+            self.record_durable(store)
 
-    def note_durable(self, store: Store) -> None:
+    def record_durable(self, store: Store) -> None:
         self.durable |= {place: record for place, (record, end) in self.flushed.items() if end <= store.durable}
 
     def close(self, store: Store, now_ms: int) -> None:
@@ -134,52 +134,52 @@ class Life:
             self.flushed.setdefault(place, (record, 0))
 
 
-def lives(kind: DiskFaultKind, operation: DiskOperation) -> Iterator[Life]:
+def runs(kind: DiskFaultKind, operation: DiskOperation) -> Iterator[Run]:
     """Run the script with a fault at one call after the other, some of them or all."""
-    calm = Life(SimulatedDisk(Dice(0), page=PAGE), seed=11)
+    calm = Run(SimulatedDisk(Dice(0), page=PAGE), seed=11)
     calm.run(_STEPS)
     calls = calm.disk.calls[operation]
     assert calls
     step = max(1, calls // rounds(12, 100_000))
     for nth in range(1 + calls % step, calls + 1, step):
-        yield Life(SimulatedDisk(Dice(nth), page=PAGE, faults=[DiskFault(operation, nth, kind)]), seed=11)
+        yield Run(SimulatedDisk(Dice(nth), page=PAGE, faults=[DiskFault(operation, nth, kind)]), seed=11)
 
 
 @pytest.mark.parametrize("kind", _KINDS)
 @pytest.mark.parametrize("operation", _CHANGES)
 def test_nothing_acked_is_lost_whatever_fails(operation: DiskOperation, kind: DiskFaultKind) -> None:
-    for life in lives(kind, operation):
+    for lifetime in runs(kind, operation):
         died = False
         try:
-            life.run(_STEPS)
+            lifetime.run(_STEPS)
         except ProcessDied:
             died = True
-        if life.store is not None and not died:
-            life.check(life.store)
-            if life.store.read_only_reason is None and kind != "no_space":
-                life.append(MessageWriter(Dice(1)), life.store)
-                life.flush(life.store)
-                life.check(life.store)
-        life.failed.clear()
-        heir = opened(life.disk.crash(), _OPTIONS)
-        life.check(heir)
-        go_on(heir, life)
+        if lifetime.store is not None and not died:
+            lifetime.check(lifetime.store)
+            if lifetime.store.read_only_reason is None and kind != "no_space":
+                lifetime.append(MessageWriter(Dice(1)), lifetime.store)
+                lifetime.flush(lifetime.store)
+                lifetime.check(lifetime.store)
+        lifetime.failed.clear()
+        heir = opened(lifetime.disk.crash(), _OPTIONS)
+        lifetime.check(heir)
+        go_on(heir, lifetime)
         for choose in (lambda _: 0, lambda outcomes: outcomes - 1, Dice(5).randrange):
-            heir = opened(life.disk.lose_power(choose), _OPTIONS)
-            after = Life(life.disk, 0, flushed={place: (record, 0) for place, record in life.durable.items()})
+            heir = opened(lifetime.disk.lose_power(choose), _OPTIONS)
+            after = Run(lifetime.disk, 0, flushed={place: (record, 0) for place, record in lifetime.durable.items()})
             after.check(heir)
             go_on(heir, after)
 
 
-def go_on(store: Store, life: Life) -> None:
+def go_on(store: Store, lifetime: Run) -> None:
     """Expect that a store takes messages, under offsets that nobody has."""
-    life.pending.clear()
+    lifetime.pending.clear()
     teller = MessageWriter(Dice(77))
     for _ in range(5):
-        life.append(teller, store)
-    life.flush(store)
-    assert not life.failed
-    life.check(store)
+        lifetime.append(teller, store)
+    lifetime.flush(store)
+    assert not lifetime.failed
+    lifetime.check(store)
 
 
 def test_after_a_failed_sync_nothing_is_acked_and_reads_go_on() -> None:
@@ -260,8 +260,8 @@ def test_a_disk_that_does_not_take_checksums_costs_nothing_but_them() -> None:
         disk.faults.clear()
         book.setdefault(queue, {})[done.offset] = record
     assert everything(store) == book
-    sums = disk.read("steelyard/sums/00000000000000000000") or b""
-    assert len(sums) % 16 == 0
+    checksums = disk.read("steelyard/sums/00000000000000000000") or b""
+    assert len(checksums) % 16 == 0
     heir = opened(disk.crash())
     assert everything(heir) == book
     assert not [damage for damage in heir.damages if damage.records]

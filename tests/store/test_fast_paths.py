@@ -34,17 +34,19 @@ _MESSAGES = st.lists(
 )
 
 
-def _segment_and_sums(messages: list[tuple[bytes, int, bytes, bytes]], size: int) -> tuple[bytearray, list[bytes]]:
-    log, sums = bytearray(), []
+def _segment_and_checksums(messages: list[tuple[bytes, int, bytes, bytes]], size: int) -> tuple[bytearray, list[bytes]]:
+    log, checksums_so_far = bytearray(), []
     for number, (topic, body_bytes, properties, host) in enumerate(messages):
         position, body = _BASE + len(log), bytes([number]) * body_bytes
         record = pack_record(
             topic, 0, number, position, body, properties, born_ms=1, born_host=host, stored_ms=2, store_host=_IPV4
         )
         body_at = head_layout_for(host, _IPV4).size
-        sums.append(pack_checksum(position, record_checksum(record[:body_at], record[body_at + body_bytes :])))
+        checksums_so_far.append(
+            pack_checksum(position, record_checksum(record[:body_at], record[body_at + body_bytes :]))
+        )
         log += record
-    return log + bytes(max(0, size - len(log))), sums
+    return log + bytes(max(0, size - len(log))), checksums_so_far
 
 
 @given(
@@ -54,31 +56,31 @@ def _segment_and_sums(messages: list[tuple[bytes, int, bytes, bytes]], size: int
     flips=st.lists(st.tuples(st.booleans(), st.integers(0, 1 << 16), st.integers(0, 7)), max_size=3),
     room=st.sampled_from([0, 7, 2000]),
 )
-def test_a_quick_walk_finds_what_a_careful_one_finds(
+def test_a_quick_scan_finds_what_a_careful_one_finds(
     messages: list[tuple[bytes, int, bytes, bytes]],
     chunk: int,
     dropped: set[int],
     flips: list[tuple[bool, int, int]],
     room: int,
 ) -> None:
-    log, sums = _segment_and_sums(messages, 0)
+    log, checksums_so_far = _segment_and_checksums(messages, 0)
     log += bytes(room)
-    summed = bytearray(b"".join(each for number, each in enumerate(sums) if number not in dropped))
+    summed = bytearray(b"".join(each for number, each in enumerate(checksums_so_far) if number not in dropped))
     for in_log, at, bit in flips:
         target = log if in_log else summed
         if target:
             target[at % len(target)] ^= 1 << bit
     segment = Segment(_BASE, len(log), SimulatedDisk().open("log", create=True), memoryview(bytes(log)))
 
-    def walked() -> tuple[object, ...]:
+    def scanned() -> tuple[object, ...]:
         known = RecordChecksums(bytes(summed))
         walk = LogScan([segment], {_BASE: known})
         return list(walk), walk.damages, walk.body_damaged, walk.end, known.damaged, known.stale
 
     with patch.object(walking, "_CHUNK", chunk):
-        quick = walked()
+        quick = scanned()
     with patch.object(walking, "_scan_checksummed", lambda *_: iter(())):
-        assert quick == walked()
+        assert quick == scanned()
 
 
 @given(
@@ -133,7 +135,7 @@ def test_checksums_packed_together_are_those_packed_one_by_one(records: list[tup
 @given(
     st.lists(st.sampled_from([b"TAGS", b"\x01", b"\x02", b"a", b"TAGS\x01a\x02", b"K\x01v\x02", b"x" * 70, b"\xff"]))
 )
-def test_the_mark_is_the_hash_of_the_tag_that_other_readers_see(pieces: list[bytes]) -> None:
+def test_the_tags_code_is_the_hash_of_the_tag_that_other_readers_see(pieces: list[bytes]) -> None:
     properties = b"".join(pieces)
     tag = find_property(properties, b"TAGS")
     assert compute_tags_code(b"orders", properties, 0) == tag_hash(tag.decode(errors="replace") if tag else None)

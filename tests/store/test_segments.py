@@ -134,12 +134,12 @@ def test_a_file_that_is_being_synced_is_not_removed() -> None:
     ("properties", "due_ms"),
     [(b"DELAY\x013\x02", 11_000), (b"DELAY\x0118\x02", 7_201_000), (b"DELAY\x0119\x02", 2_000), (b"", 2_000)],
 )
-def test_the_mark_of_a_delayed_message_is_when_it_is_due(properties: bytes, due_ms: int) -> None:
+def test_the_tags_code_of_a_delayed_message_is_when_it_is_due(properties: bytes, due_ms: int) -> None:
     # Apache's broker reads it in a directory that was ours, and delivers the message then.
     assert compute_tags_code(SCHEDULE_TOPIC, properties, 1_000) == due_ms
 
 
-def test_a_delayed_message_without_a_sensible_delay_has_a_mark_all_the_same() -> None:
+def test_a_delayed_message_without_a_sensible_delay_has_a_tags_code_all_the_same() -> None:
     disk = SimulatedDisk(page=PAGE)
     options = StoreOptions(segment_bytes=65_536, keep_ms=None)
     store = opened(disk, options)

@@ -116,7 +116,7 @@ class Machine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.there)
     @rule(tag=st.sampled_from(_TAGS[1:]))
-    def read_by_mark(self, tag: bytes) -> None:
+    def read_by_tags_code(self, tag: bytes) -> None:
         mark = compute_tags_code(b"orders", tag, 0)
         for queue in {queue for queue, _ in self.there} - {QUEUES[-1]}:
             expected = [

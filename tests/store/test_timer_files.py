@@ -106,7 +106,7 @@ def test_at_no_moment_is_a_timer_left_out() -> None:
         write_open_timers(disk, 1_000, 3)
 
     for end in every_end(prepare, tell):
-        said = read_timer_checkpoint(end)
-        assert said is not None
+        checkpoint = read_timer_checkpoint(end)
+        assert checkpoint is not None
         listed = {entry[5] for entry in _entries(end)}
-        assert all(number in listed or number >= said.queue_offset for number in range(3, 7)), end
+        assert all(number in listed or number >= checkpoint.queue_offset for number in range(3, 7)), end

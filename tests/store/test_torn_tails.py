@@ -26,7 +26,7 @@ from tests.store.sample_messages import (
 _LOG = "commitlog/00000000000000000000"
 
 
-def told(count: int, seed: int = 1) -> tuple[SimulatedDisk, list[tuple[int, int]], Book]:
+def reported(count: int, seed: int = 1) -> tuple[SimulatedDisk, list[tuple[int, int]], Book]:
     """Return a disk left by a crash, where its records begin and end, and its messages."""
     disk = SimulatedDisk(Dice(seed), page=PAGE)
     store, random = opened(disk), Dice(seed)
@@ -103,7 +103,7 @@ _TAILS: dict[str, Callable[[bytes, int], bytes]] = {
 
 @pytest.mark.parametrize("kind", _TAILS)
 def test_exactly_the_whole_records_survive_a_torn_tail(kind: str) -> None:
-    disk, places, book = told(8)
+    disk, places, book = reported(8)
     content = disk.read(_LOG) or b""
     for cut in range(places[-3][0], places[-1][1]):
         torn = overwritten(disk, cut, _TAILS[kind](content, cut))
@@ -117,7 +117,7 @@ def test_exactly_the_whole_records_survive_a_torn_tail(kind: str) -> None:
 
 @pytest.mark.parametrize("cut_to", ["shorter file", "no file"])
 def test_a_log_file_that_was_cut_short_is_as_long_as_before(cut_to: str) -> None:
-    disk, places, book = told(6)
+    disk, places, book = reported(6)
     if cut_to == "no file":
         disk.remove(_LOG)
         disk.sync_folder("commitlog")

@@ -1,4 +1,4 @@
-"""A client in another language, as far as a broker can tell: it shares nothing with ours but the bytes on the line."""
+"""A client in another language, as far as a broker can tell: it shares nothing with ours but bytes."""
 
 import json
 import socket

@@ -33,20 +33,21 @@ def test_json_is_compared_as_json() -> None:
             mq.assert_sent("orders", json={"id": 2})
 
 
-def test_a_message_that_was_expected_and_is_not_there_is_told_with_those_that_are() -> None:
+def test_a_message_that_was_expected_and_is_not_there_is_reported_with_those_that_are() -> None:
     with cluster() as mq:
         mq.send("orders", b'{"id": 1}', tags="paid", keys=("order-1", "customer-7"))
         mq.send("orders", b"later", delay_s=1800)
         with pytest.raises(AssertionError) as caught:
             mq.assert_sent("orders", b'{"id": 2}', tags="paid")
-    said = str(caught.value).splitlines()
+    output = str(caught.value).splitlines()
     assert (
-        said[0] == "orders has no message with the body b'{\"id\": 2}' and the tag paid, and at least one was expected"
+        output[0]
+        == "orders has no message with the body b'{\"id\": 2}' and the tag paid, and at least one was expected"
     )
-    assert said[1] == "  orders has 1 message:"
-    assert "offset 0  b'{\"id\": 1}' tags=paid keys=order-1,customer-7" in said[2]
-    assert said[3] == "  delayed messages to orders: 1"
-    assert said[4].startswith("    due in 1800 s  broker-0 queue ") or said[4].startswith("    due in 1799 s")
+    assert output[1] == "  orders has 1 message:"
+    assert "offset 0  b'{\"id\": 1}' tags=paid keys=order-1,customer-7" in output[2]
+    assert output[3] == "  delayed messages to orders: 1"
+    assert output[4].startswith("    due in 1800 s  broker-0 queue ") or output[4].startswith("    due in 1799 s")
     assert isinstance(caught.value, SteelyardError)
 
 
@@ -60,7 +61,7 @@ def test_too_many_messages_are_as_wrong_as_too_few() -> None:
     assert str(caught.value).splitlines()[-1].strip() == "and 10 more"
 
 
-def test_a_topic_that_is_not_there_is_told_with_the_one_that_was_meant() -> None:
+def test_a_topic_that_is_not_there_is_reported_with_the_one_that_was_meant() -> None:
     with cluster() as mq:
         mq.send("orders", b"1")
         with pytest.raises(NotAsExpected, match=r"there is no topic ordres; there are: orders; did you mean orders\?"):
@@ -88,10 +89,11 @@ def test_a_group_has_handled_what_it_is_through_with_and_nothing_else() -> None:
         with billing(mq, tags="paid", bill=_fails):
             count = mq.wait_until_handled("orders", group="billing", count=2)
             assert count == 2
-        told = mq.explain("orders", group="billing")
-        assert mq.handled("orders", group="billing") == 2, told
+        reported = mq.explain("orders", group="billing")
+        assert mq.handled("orders", group="billing") == 2, reported
         assert [
-            told.count(word) for word in ("  handled", "  skipped: the group subscribes to paid", "  failed once, due")
+            reported.count(word)
+            for word in ("  handled", "  skipped: the group subscribes to paid", "  failed once, due")
         ] == [
             2,
             1,
@@ -133,7 +135,7 @@ def test_what_a_group_gave_up_is_not_handled() -> None:
         assert "given up, failed once" in mq.explain("orders", group="billing")
 
 
-def test_waiting_for_what_never_comes_ends_and_says_why() -> None:
+def test_waiting_for_what_never_comes_ends_and_gives_the_reason() -> None:
     with cluster() as mq:
         mq.send("orders", b"1")
         with pytest.raises(NotAsExpected) as caught:
@@ -156,15 +158,15 @@ def test_a_client_of_any_language_is_counted_alike() -> None:
         assert "members of billing online: ruby-1" in mq.explain("orders", group="billing")
 
 
-def test_what_was_refused_is_told() -> None:
+def test_what_was_refused_is_reported() -> None:
     with cluster() as mq, ForeignClient(mq.brokers["broker-0"]) as client:
         assert client.pull("billing", "orders", 0)["code"] == 17
-        told = mq.explain("orders", group="billing")
-        assert "rejected last:" in told
-        assert "broker-0 refused PULL_MESSAGE of 127.0.0.1:" in told
+        reported = mq.explain("orders", group="billing")
+        assert "rejected last:" in reported
+        assert "broker-0 refused PULL_MESSAGE of 127.0.0.1:" in reported
 
 
-def test_a_broker_that_is_down_is_not_counted_and_that_is_said() -> None:
+def test_a_broker_that_is_down_is_not_counted_and_that_is_reported() -> None:
     with cluster(brokers=2) as mq:
         mq.create_topic("orders", 1)
         for number in range(4):

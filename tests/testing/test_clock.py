@@ -62,7 +62,7 @@ def test_members_and_producers_survive_any_leap() -> None:
         assert billed == [b"1", b"2"]
 
 
-def test_a_foreign_line_stays_open_and_its_lock_is_kept() -> None:
+def test_a_foreign_connection_stays_open_and_its_lock_is_kept() -> None:
     lock = (
         b'{"consumerGroup":"billing","clientId":"%s","mqSet":[{"brokerName":"broker-0","queueId":0,"topic":"orders"}]}'
     )

@@ -39,8 +39,8 @@ def test_nothing_stays_behind() -> None:
 
 
 def test_what_is_everybodys_is_not_touched() -> None:
-    attendant = FaultHost()
-    with FaultyCluster(fault_host=attendant) as there:
+    host = FaultHost()
+    with FaultyCluster(fault_host=host) as there:
         with external(there.namesrv) as mq:
             mq.send("orders", b"1")
-        assert not [said for said in attendant.request_log.refusals if "DELETE" in said]
+        assert not [output for output in host.request_log.refusals if "DELETE" in output]

@@ -40,7 +40,7 @@ def test_a_slow_broker_is_slow_after_a_restart_too() -> None:
         mq.faults.heal()
 
 
-def test_a_producer_walks_around_a_broker_that_was_killed() -> None:
+def test_a_producer_avoids_a_broker_that_was_killed() -> None:
     with cluster(brokers=2) as mq, Producer(mq.address) as producer:
         mq.create_topic("orders", 2)
         with mq.faults.kill_broker("broker-0") as fault:
@@ -153,7 +153,7 @@ def test_a_broker_that_is_cut_off_lets_nobody_in_until_it_is_healed() -> None:
             assert after.send("orders", b"3")["code"] == 0
 
 
-def test_lines_that_are_cut_once_come_again() -> None:
+def test_connections_that_are_cut_once_come_again() -> None:
     with cluster() as mq, billing(mq) as billed, ForeignClient(mq.brokers["broker-0"]) as bystander:
         mq.send("orders", b"1")
         mq.wait_until_handled("orders", group="billing")
@@ -225,7 +225,7 @@ def test_a_fault_that_outlives_its_cluster_is_over() -> None:
         assert "healed" in repr(fault)
 
 
-def test_what_cannot_be_slow_or_is_not_there_is_said() -> None:
+def test_what_cannot_be_slow_or_is_not_there_is_reported() -> None:
     with cluster() as mq:
         with pytest.raises(ConfigurationError, match="slow by -5 ms"):
             mq.faults.slow_broker(ms=-5)

@@ -1,4 +1,4 @@
-"""Whoever is still connected when a test is over is named."""
+"""A client that is still connected when a test is over is named."""
 
 import threading
 from collections.abc import Callable
@@ -24,7 +24,7 @@ def test_clients_that_were_closed_are_no_leak() -> None:
             client.route("orders")
 
 
-def test_a_member_a_producer_and_a_line_that_stay_are_named() -> None:
+def test_a_member_a_producer_and_a_connection_that_stay_are_named() -> None:
     left = ExitStack()
     names: list[str] = []
 
@@ -39,11 +39,11 @@ def test_a_member_a_producer_and_a_line_that_stay_are_named() -> None:
             names.extend(member.id for member in mq.admin.groups.members("billing"))
 
     with left:
-        said = _said(forget)
-    assert f"producer {names[0]} of group shop, connected to broker-0" in said
-    assert f"member {names[1]} of group billing, online at broker-0" in said
-    assert "to broker-0, last request SEND_MESSAGE" in said
-    assert "@pytest.mark.mq(leaks=False)" in said
+        output = _messages(forget)
+    assert f"producer {names[0]} of group shop, connected to broker-0" in output
+    assert f"member {names[1]} of group billing, online at broker-0" in output
+    assert "to broker-0, last request SEND_MESSAGE" in output
+    assert "@pytest.mark.mq(leaks=False)" in output
 
 
 def test_a_client_that_only_reached_the_name_server_is_a_leak_too() -> None:
@@ -54,7 +54,7 @@ def test_a_client_that_only_reached_the_name_server_is_a_leak_too() -> None:
             left.enter_context(ForeignClient(mq.address)).route("orders")
 
     with left:
-        assert "connections to the name servers, one for each client: from 127.0.0.1:" in _said(forget)
+        assert "connections to the name servers, one for each client: from 127.0.0.1:" in _messages(forget)
 
 
 def test_leaks_can_be_allowed() -> None:
@@ -74,7 +74,7 @@ def test_leaks_are_not_looked_for_where_something_else_failed() -> None:
         fail()
 
 
-def _said(forget: Callable[[], None]) -> str:
+def _messages(forget: Callable[[], None]) -> str:
     with pytest.raises(NotAsExpected) as caught:
         forget()
     return str(caught.value)

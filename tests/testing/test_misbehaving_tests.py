@@ -99,9 +99,9 @@ def test_of_very_many_topics_some_are_told_about() -> None:
     with cluster() as mq:
         for number in range(25):
             mq.create_topic(f"topic-{number:02}", 1)
-        said = mq.summary().splitlines()
-    assert said[0] == "topic-00 has no messages"
-    assert said[-1] == "and 5 more topics"
+        output = mq.summary().splitlines()
+    assert output[0] == "topic-00 has no messages"
+    assert output[-1] == "and 5 more topics"
 
 
 def test_threads_that_send_at_the_same_time_share_one_client() -> None:
@@ -127,12 +127,12 @@ def _all_at_once(count: int, work: Callable[[], object]) -> None:
 
 
 def test_a_loop_of_the_tests_own_may_send_many_at_the_same_time(mq: Mq) -> None:
-    async def story() -> int:
+    async def scenario() -> int:
         mq_async = MqAsync(mq)
         await asyncio.gather(*(mq_async.send("orders", b"1") for _ in range(20)))
         return len(await mq_async.sent("orders"))
 
-    assert asyncio.run(story()) == 20
+    assert asyncio.run(scenario()) == 20
 
 
 @pytest.mark.process

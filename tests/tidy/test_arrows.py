@@ -52,7 +52,7 @@ _SHELLS: dict[str, frozenset[str]] = {
 
 # What people touch must start fast and without Spark: these are imported inside the function that needs them.
 _ONLY_LAZILY: dict[str, frozenset[str]] = {
-    room: frozenset({"spark", "pipelines"}) for room in ("cli", "dashboard", "testing")
+    package: frozenset({"spark", "pipelines"}) for package in ("cli", "dashboard", "testing")
 }
 
 
@@ -60,22 +60,22 @@ def test_arrows_point_down_only() -> None:
     complain(line for source in modules() if source.module.startswith(_OURS) for line in arrows_up(source))
 
 
-def test_every_room_is_in_the_table() -> None:
-    rooms = {source.room: source.path for source in modules() if source.module.startswith(_OURS)}
+def test_every_package_is_in_the_table() -> None:
+    packages = {source.package: source.path for source in modules() if source.module.startswith(_OURS)}
     complain(
-        f"{path}: the room {room!r} is not in the table: say in tests/tidy/test_arrows.py what it may import"
-        for room, path in rooms.items()
-        if room not in _MAY_IMPORT
+        f"{path}: the room {package!r} is not in the table: say in tests/tidy/test_arrows.py what it may import"
+        for package, path in packages.items()
+        if package not in _MAY_IMPORT
     )
 
 
 def test_the_table_itself_has_no_circle() -> None:
     below: dict[str, set[str]] = {}
     for _ in _MAY_IMPORT:
-        for room, allowed in _MAY_IMPORT.items():
+        for package, allowed in _MAY_IMPORT.items():
             parts = {part.partition(".")[0] for part in allowed}
-            below[room] = parts.union(*(below.get(part, set()) for part in parts))
-    assert not [room for room, rooms in below.items() if room in rooms]
+            below[package] = parts.union(*(below.get(part, set()) for part in parts))
+    assert not [package for package, packages in below.items() if package in packages]
 
 
 def test_an_arrow_up_is_seen_wherever_it_hides() -> None:
@@ -119,7 +119,7 @@ def test_what_everybody_may_import_imports_nothing() -> None:
     assert "may import nothing" in complaint
 
 
-def test_a_part_of_a_room_can_be_allowed_alone() -> None:
+def test_a_part_of_a_package_can_be_allowed_alone() -> None:
     fine = "from steelyard.balance.assignors import plan\nfrom steelyard.balance import assignors"
     assert not list(arrows_up(Source("src/steelyard/broker/subscription_groups.py", fine)))
     wrong = "from steelyard.balance.group.member import Member"
@@ -138,27 +138,27 @@ def test_the_command_line_meets_spark_only_inside_a_function() -> None:
 
 def arrows_up(source: Source) -> Iterator[str]:
     """Say which imports of a file point up, or sideways."""
-    allowed = _MAY_IMPORT.get(source.room, frozenset()) | _SHELLS.get(source.path, frozenset())
-    if source.room not in _EVERYBODY_MAY:
+    allowed = _MAY_IMPORT.get(source.package, frozenset()) | _SHELLS.get(source.path, frozenset())
+    if source.package not in _EVERYBODY_MAY:
         allowed |= _EVERYBODY_MAY
-    lazily = _ONLY_LAZILY.get(source.room, frozenset())
+    lazily = _ONLY_LAZILY.get(source.package, frozenset())
     functions = [node for node in source.nodes if lazily and _is_function(node)]
     late = {node for function in functions for node in ast.walk(function)}
     importers = _importers(source)
     for node in source.nodes:
         for target in _targets(source, node, importers):
-            room = target.partition(".")[0]
-            if room == source.room and target:
+            package = target.partition(".")[0]
+            if package == source.package and target:
                 continue
             if any(target == part or target.startswith(f"{part}.") for part in allowed):
                 continue
-            if room in lazily:
+            if package in lazily:
                 if node not in late:
-                    yield f"{source.at(node)} imports {room!r} when it loads: import it in the function that uses it"
+                    yield f"{source.at(node)} imports {package!r} when it loads: import it in the function that uses it"
                 continue
             what = f"{target!r}" if target else "the front door (steelyard/__init__.py), which imports much"
             may = f"{', '.join(sorted(allowed))} alone" if allowed else "nothing of the project"
-            who = f"the room {source.room!r}" if source.room else "the front door"
+            who = f"the room {source.package!r}" if source.package else "the front door"
             yield (
                 f"{source.at(node)} imports {what}, and {who} may import {may}: "
                 "take the value as an argument, or move the code to the room that may know both"

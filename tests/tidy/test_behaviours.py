@@ -27,21 +27,21 @@ def test_a_promise_without_a_test_is_seen() -> None:
     here = "tests/tidy/test_behaviours.py"
     rest = "".join(f"| {name} | It is promised. | planned | planned |\n" for name in _IDS[1:])
 
-    def said(row: str) -> list[str]:
+    def complaints(row: str) -> list[str]:
         return list(behaviour_complaints(row + "\n" + rest))
 
     shown = f"`{here}::test_a_promise_without_a_test_is_seen`"
-    assert not said("| A1 | It is promised. | planned | planned |")
-    assert not said(f"| A1 | It is promised. | `src/steelyard/errors.py` | {shown} |")
-    assert not said(f"| A1 | It is promised. | `src/steelyard/errors.py` | partly: {shown} |")
-    assert "A1 is missing" in said("")[0]
-    assert "2 times" in said("| A1 | It is. | planned | planned |\n| A1 | It is. | planned | planned |")[0]
-    assert "no behaviour" in said("| A1 | It is. | planned | planned |\n| H1 | It is. | planned | planned |")[0]
-    assert "names no file" in said(f"| A1 | It is. |  | {shown} |")[0]
-    assert "gone.py" in said(f"| A1 | It is. | `src/gone.py` | {shown} |")[0]
-    assert "names no test" in said("| A1 | It is. | `src/steelyard/errors.py` | see there |")[0]
-    assert "test_gone" in said(f"| A1 | It is. | `src/steelyard/errors.py` | `{here}::test_gone` |")[0]
-    assert "4 cells" in said("| A1 | It is. | planned |")[0]
+    assert not complaints("| A1 | It is promised. | planned | planned |")
+    assert not complaints(f"| A1 | It is promised. | `src/steelyard/errors.py` | {shown} |")
+    assert not complaints(f"| A1 | It is promised. | `src/steelyard/errors.py` | partly: {shown} |")
+    assert "A1 is missing" in complaints("")[0]
+    assert "2 times" in complaints("| A1 | It is. | planned | planned |\n| A1 | It is. | planned | planned |")[0]
+    assert "no behaviour" in complaints("| A1 | It is. | planned | planned |\n| H1 | It is. | planned | planned |")[0]
+    assert "names no file" in complaints(f"| A1 | It is. |  | {shown} |")[0]
+    assert "gone.py" in complaints(f"| A1 | It is. | `src/gone.py` | {shown} |")[0]
+    assert "names no test" in complaints("| A1 | It is. | `src/steelyard/errors.py` | see there |")[0]
+    assert "test_gone" in complaints(f"| A1 | It is. | `src/steelyard/errors.py` | `{here}::test_gone` |")[0]
+    assert "4 cells" in complaints("| A1 | It is. | planned |")[0]
 
 
 def behaviour_complaints(text: str) -> Iterator[str]:

@@ -18,17 +18,17 @@ def test_every_public_name_says_what_it_is() -> None:
 
 
 def test_a_silent_name_is_seen() -> None:
-    def said(text: str) -> list[str]:
+    def complaints(text: str) -> list[str]:
         return list(silent_names(Source("src/steelyard/model/x.py", text)))
 
-    assert not said('"""It is."""\ndef _own(): ...\nclass _Own:\n    def method(self): ...')
-    assert not said('"""Is it?"""\nclass Kind:\n    """A kind:"""\n    def __str__(self): ...')
-    assert "the module" in said("x = 1")[0]
-    assert "'go'" in said('"""It is."""\ndef go(): ...')[0]
-    assert "'Kind.go'" in said('"""It is."""\nclass Kind:\n    """A kind."""\n    async def go(self): ...')[0]
-    assert "'go'" in said('"""It is."""\ndef go():\n    """goes there."""')[0]
-    assert "'go'" in said('"""It is."""\ndef go():\n    """Go there\n\n    now."""')[0]
-    assert not said('"""It is."""\n@overload\ndef go(): ...\ndef go():\n    """Go."""')
+    assert not complaints('"""It is."""\ndef _own(): ...\nclass _Own:\n    def method(self): ...')
+    assert not complaints('"""Is it?"""\nclass Kind:\n    """A kind:"""\n    def __str__(self): ...')
+    assert "the module" in complaints("x = 1")[0]
+    assert "'go'" in complaints('"""It is."""\ndef go(): ...')[0]
+    assert "'Kind.go'" in complaints('"""It is."""\nclass Kind:\n    """A kind."""\n    async def go(self): ...')[0]
+    assert "'go'" in complaints('"""It is."""\ndef go():\n    """goes there."""')[0]
+    assert "'go'" in complaints('"""It is."""\ndef go():\n    """Go there\n\n    now."""')[0]
+    assert not complaints('"""It is."""\n@overload\ndef go(): ...\ndef go():\n    """Go."""')
 
 
 def silent_names(source: Source) -> Iterator[str]:

@@ -23,28 +23,30 @@ def test_nobody_imports_what_is_private_to_another_module() -> None:
 
 
 def test_a_missing_a_gone_and_an_unlisted_name_are_seen() -> None:
-    def said(text: str, path: str = "src/steelyard/model/x.py", taken: tuple[str, ...] = ()) -> list[str]:
+    def complaints(text: str, path: str = "src/steelyard/model/x.py", taken: tuple[str, ...] = ()) -> list[str]:
         return list(export_complaints(Source(path, text), set(taken)))
 
-    assert not said('__all__ = ["LIMIT", "Kind", "make"]\nLIMIT = 1\nclass Kind: ...\ndef make(): ...\n_own = 2')
-    assert not said("_own = 2")
-    assert not said("LIMIT = 1")
-    assert "has public names and no __all__" in said("LIMIT = 1", taken=("LIMIT",))[0]
-    assert "'LIMIT'" in said("__all__ = []\nLIMIT: int = 1", taken=("LIMIT",))[0]
-    assert "'Alias'" in said("__all__ = []\nAlias: TypeAlias = int")[0]
-    assert "'make'" in said("__all__ = []\nasync def make(): ...")[0]
-    assert "'gone'" in said('__all__ = ["gone"]')[0]
-    assert "twice" in said('__all__ = ["A", "A"]\nA = 1')[0]
-    assert not said('__all__ = ["Queue"]\nfrom steelyard.model import Queue\nT = TypeVar("T")')
-    assert not said('if sys.version_info >= (3, 14):\n    from a import b\nelse:\n    from c import b\n__all__ = ["b"]')
+    assert not complaints('__all__ = ["LIMIT", "Kind", "make"]\nLIMIT = 1\nclass Kind: ...\ndef make(): ...\n_own = 2')
+    assert not complaints("_own = 2")
+    assert not complaints("LIMIT = 1")
+    assert "has public names and no __all__" in complaints("LIMIT = 1", taken=("LIMIT",))[0]
+    assert "'LIMIT'" in complaints("__all__ = []\nLIMIT: int = 1", taken=("LIMIT",))[0]
+    assert "'Alias'" in complaints("__all__ = []\nAlias: TypeAlias = int")[0]
+    assert "'make'" in complaints("__all__ = []\nasync def make(): ...")[0]
+    assert "'gone'" in complaints('__all__ = ["gone"]')[0]
+    assert "twice" in complaints('__all__ = ["A", "A"]\nA = 1')[0]
+    assert not complaints('__all__ = ["Queue"]\nfrom steelyard.model import Queue\nT = TypeVar("T")')
+    assert not complaints(
+        'if sys.version_info >= (3, 14):\n    from a import b\nelse:\n    from c import b\n__all__ = ["b"]'
+    )
     package = "src/steelyard/model/__init__.py"
-    assert not said('from steelyard.model.queue import Queue\n__all__ = ["Queue"]', package)
-    assert not said('from steelyard.version import __version__\n__all__ = ["__version__"]', package)
-    assert "'Queue'" in said("from steelyard.model.queue import Queue\n__all__ = []", package)[0]
+    assert not complaints('from steelyard.model.queue import Queue\n__all__ = ["Queue"]', package)
+    assert not complaints('from steelyard.version import __version__\n__all__ = ["__version__"]', package)
+    assert "'Queue'" in complaints("from steelyard.model.queue import Queue\n__all__ = []", package)[0]
     lazy = 'if _typing.TYPE_CHECKING:\n    from steelyard.client import Producer\n__all__ = ["Producer"]\n'
-    assert not said(lazy + "def __getattr__(name): ...", package)
-    assert "'Producer'" in said(lazy, package)[0]
-    assert "defines 'make'" in said('__all__ = ["make"]\ndef make(): ...', package)[0]
+    assert not complaints(lazy + "def __getattr__(name): ...", package)
+    assert "'Producer'" in complaints(lazy, package)[0]
+    assert "defines 'make'" in complaints('__all__ = ["make"]\ndef make(): ...', package)[0]
 
 
 def test_a_private_import_and_a_taken_constant_are_seen() -> None:

@@ -13,14 +13,14 @@ def test_no_name_says_nothing() -> None:
 
 
 def test_an_empty_word_is_seen_and_a_word_that_only_contains_one_is_not() -> None:
-    def said(text: str, path: str = "src/steelyard/model/x.py") -> list[str]:
+    def complaints(text: str, path: str = "src/steelyard/model/x.py") -> list[str]:
         return list(empty_names(Source(path, text)))
 
-    assert "QueueManager" in said("class QueueManager: ...")[0]
-    assert "_DataRow" in said("def make():\n    class _DataRow: ...")[0]
-    assert "HTTPInfo" in said("class HTTPInfo: ...")[0]
-    assert "queue_utils.py" in said("", "src/steelyard/model/queue_utils.py")[0]
-    assert not said("class Database: ...\nclass Informed: ...\nclass Baseline: ...")
+    assert "QueueManager" in complaints("class QueueManager: ...")[0]
+    assert "_DataRow" in complaints("def make():\n    class _DataRow: ...")[0]
+    assert "HTTPInfo" in complaints("class HTTPInfo: ...")[0]
+    assert "queue_utils.py" in complaints("", "src/steelyard/model/queue_utils.py")[0]
+    assert not complaints("class Database: ...\nclass Informed: ...\nclass Baseline: ...")
 
 
 def empty_names(source: Source) -> Iterator[str]:

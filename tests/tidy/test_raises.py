@@ -22,21 +22,23 @@ _PROTOCOLS: dict[str, frozenset[str]] = {
 
 
 def test_every_error_is_of_one_tree() -> None:
-    complain(line for source in modules() if source.room != "errors" for line in foreign_errors(source))
+    complain(line for source in modules() if source.package != "errors" for line in foreign_errors(source))
 
 
 def test_a_foreign_error_is_seen() -> None:
-    def said(text: str) -> list[str]:
+    def complaints(text: str) -> list[str]:
         return list(foreign_errors(Source("src/steelyard/model/x.py", text)))
 
-    assert "ValueError" in said("def go():\n    raise ValueError('no')")[0]
-    assert "KeyError" in said("def go():\n    raise KeyError from None")[0]
-    assert "Broken" in said("class Broken(Exception): ...")[0]
-    assert "Worse" in said("class Worse(SteelyardError): ...")[0]
-    assert "Killed" in said("class Killed(BaseException): ...")[0]
+    assert "ValueError" in complaints("def go():\n    raise ValueError('no')")[0]
+    assert "KeyError" in complaints("def go():\n    raise KeyError from None")[0]
+    assert "Broken" in complaints("class Broken(Exception): ...")[0]
+    assert "Worse" in complaints("class Worse(SteelyardError): ...")[0]
+    assert "Killed" in complaints("class Killed(BaseException): ...")[0]
     assert not list(foreign_errors(Source("simulator/x.py", "class Killed(BaseException): ...")))
-    assert not said("def __getitem__(self, name):\n    raise KeyError(name)")
-    assert not said("def go():\n    try: ...\n    except ValueError as e:\n        raise MalformedBody('x') from e")
+    assert not complaints("def __getitem__(self, name):\n    raise KeyError(name)")
+    assert not complaints(
+        "def go():\n    try: ...\n    except ValueError as e:\n        raise MalformedBody('x') from e"
+    )
 
 
 def foreign_errors(source: Source) -> Iterator[str]:
@@ -46,7 +48,7 @@ def foreign_errors(source: Source) -> Iterator[str]:
     for node in source.nodes:
         if isinstance(node, ast.ClassDef):
             above = {getattr(parent, "id", getattr(parent, "attr", "")) for parent in node.bases}
-            if source.room == "simulator" and above == {"BaseException"}:
+            if source.package == "simulator" and above == {"BaseException"}:
                 continue
             if any(name in _BUILTIN_ERRORS or name.endswith("Error") for name in above):
                 yield f"{source.at(node)} makes the error {node.name}: put it into the tree in src/steelyard/errors"

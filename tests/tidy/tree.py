@@ -67,7 +67,7 @@ class Source:
         return self.path.endswith("/__init__.py")
 
     @property
-    def room(self) -> str:
+    def package(self) -> str:
         """The room it lies in, such as ``model``; a file beside the rooms is a room by itself; the top is empty.
 
         The simulator, which is not part of the wheel, is one room.

@@ -102,7 +102,7 @@ def test_what_may_be_absent_is_left_out_and_the_rest_is_always_written(
     assert written.keys() == {field.encode_name for field in msgspec.structs.fields(kind)} - optional
 
 
-def test_ids_are_raw_for_old_callers_and_quoted_for_new_ones() -> None:
+def test_ids_are_raw_for_old_clients_and_quoted_for_new_ones() -> None:
     body = ClusterBody(brokers={"a": BrokerEntry(broker_name="a", addresses=ById({0: "x:1", 7: "y:2"}))})
     raw = b'{"brokerAddrTable":{"a":{"brokerAddrs":{0:"x:1",7:"y:2"},"brokerName":"a"}},"clusterAddrTable":{}}'
     assert encode_body(body) == raw
@@ -243,7 +243,7 @@ def test_a_password_is_not_shown() -> None:
         (b'{{}:"a"}', "body of HeartbeatBody"),
     ],
 )
-def test_what_cannot_be_read_is_malformed_and_says_why(text: bytes, complaint: str) -> None:
+def test_what_cannot_be_read_is_malformed_and_gives_the_reason(text: bytes, complaint: str) -> None:
     with pytest.raises(MalformedBody, match="body of HeartbeatBody") as caught:
         decode_body(HeartbeatBody, text)
     assert complaint in str(caught.value)

@@ -307,7 +307,7 @@ def test_a_number_or_a_truth_without_a_text_is_absent_in_both_types(text: str) -
             assert received.header(QueryConsumerOffset) == QueryConsumerOffset("g", "t", 3)
 
 
-def test_the_place_of_what_is_not_utf_8_is_told() -> None:
+def test_the_place_of_what_is_not_utf_8_is_reported() -> None:
     with pytest.raises(MalformedHeader, match="binary header fields, byte 13: a value is not UTF-8"):
         texts_from_binary(b"\0\5topic\0\0\0\3ab\xff")
 

@@ -67,7 +67,7 @@ def test_the_last_line_may_be_a_comment() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("a = ", "character 5: a property, a constant or a parenthesis is expected, not the end"),
         ("a = 'x", "character 5: what opens here is never closed by '"),
@@ -93,8 +93,8 @@ def test_the_last_line_may_be_a_comment() -> None:
         ("a > 1e999", "character 5: 1e999 is too large for a number"),
     ],
 )
-def test_a_refusal_says_where_and_why(text: str, said: str) -> None:
-    assert said in reason(text)
+def test_a_refusal_says_where_and_why(text: str, message: str) -> None:
+    assert message in reason(text)
 
 
 def test_a_refusal_quotes_no_more_than_a_few_words() -> None:

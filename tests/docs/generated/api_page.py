@@ -92,14 +92,14 @@ def _answers_of_admin() -> Iterator[str]:
     yield "The values that methods of `Admin` take and return."
     admin = importlib.import_module("steelyard.client.admin")
     parts = [admin.Admin, *(type(part) for _, part in _admin_parts(admin.Admin))]
-    told = " ".join(
+    reported = " ".join(
         signature_of(member, name) for kind in parts for name, member in _public(kind) if inspect.isfunction(member)
     )
     found = {
         kind
         for module in iter_modules(admin.__path__)
         for name, kind in vars(importlib.import_module(f"steelyard.client.admin.{module.name}")).items()
-        if inspect.isclass(kind) and kind.__module__.startswith(_SAID) and re.search(rf"\b{name}\b", told)
+        if inspect.isclass(kind) and kind.__module__.startswith(_SAID) and re.search(rf"\b{name}\b", reported)
     }
     shown = {
         getattr(importlib.import_module("steelyard"), name) for name in importlib.import_module("steelyard").__all__

@@ -79,8 +79,8 @@ def _verb(verb: Verb, shared: dict[str, Any]) -> Iterator[str]:
     own = [param for param in command.params if _key(param) not in shared and _is_shown(param)]
     if own:
         yield _options(own)
-    told = [param for param in command.params if _key(param) in shared]
-    if any(getattr(param, "rich_help_panel", None) for param in told):
+    reported = [param for param in command.params if _key(param) in shared]
+    if any(getattr(param, "rich_help_panel", None) for param in reported):
         yield f"And [those that say where the cluster is](#{_SHARED.lower().replace(' ', '-')})."
     examples = _examples(command)
     if examples:
@@ -133,16 +133,16 @@ def _default(param: Any) -> str:
 
 
 def _help(param: Any) -> str:
-    said = str(getattr(param, "help", None) or "")
+    complaints = str(getattr(param, "help", None) or "")
     variables = param.envvar if isinstance(param.envvar, list) else [param.envvar] if param.envvar else []
-    return f"{said} Also: {', '.join(f'`{each}`' for each in variables)}." if variables else said
+    return f"{complaints} Also: {', '.join(f'`{each}`' for each in variables)}." if variables else complaints
 
 
 def _sentence(command: Any) -> str:
     """Return what a command says of itself; paragraphs that are to stay as they are become fences."""
-    said = str(command.help or "").partition("\f")[0].strip()
+    complaints = str(command.help or "").partition("\f")[0].strip()
     paragraphs = []
-    for paragraph in re.split(r"\n\s*\n", said):
+    for paragraph in re.split(r"\n\s*\n", complaints):
         if paragraph.lstrip().startswith("\b"):
             kept = paragraph.lstrip().removeprefix("\b").strip("\n")
             paragraphs.append(f"```text\n{kept}\n```")

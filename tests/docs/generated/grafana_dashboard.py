@@ -11,7 +11,7 @@ from steelyard.metrics import rocketmq_metrics as rocketmq
 from steelyard.metrics import steelyard_metrics as own
 from steelyard.metrics.families import MetricSpec
 
-__all__ = ["board"]
+__all__ = ["dashboard"]
 
 _WIDE, _HIGH = 8, 8
 _COLUMNS = 24
@@ -215,7 +215,7 @@ _ROWS: dict[str, tuple[_Panel, ...]] = {
 }
 
 
-def board() -> str:
+def dashboard() -> str:
     """Write the board."""
     panels: list[dict[str, Any]] = []
     top = 0

@@ -32,7 +32,7 @@ TABLES = (
     _Table(
         "Times of the balancing protocol",
         MemberTimings,
-        "`times=` of a consumer or a puller. Leave them alone, or give all members of a group the same.",
+        "`times=` of a consumer or a pull consumer. Leave them alone, or give all members of a group the same.",
     ),
     _Table(
         "Broker",

@@ -148,8 +148,8 @@ def _arguments(arguments: ast.arguments) -> Iterator[str]:
 
 
 def _argument(argument: ast.arg, default: ast.expr | None) -> str:
-    said = f"{argument.arg}: {_type(argument.annotation)}" if argument.annotation is not None else argument.arg
-    return said if default is None else f"{said} = {ast.unparse(default)}"
+    complaints = f"{argument.arg}: {_type(argument.annotation)}" if argument.annotation is not None else argument.arg
+    return complaints if default is None else f"{complaints} = {ast.unparse(default)}"
 
 
 def _type(annotation: ast.expr) -> str:

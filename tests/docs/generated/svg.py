@@ -19,7 +19,7 @@ _MARKS = "".join(
 
 
 def picture(width: int, height: int, title: str, shapes: Iterable[str]) -> str:
-    """Put shapes on a sheet; the title is for whoever cannot see it."""
+    """Put shapes on a sheet; the title is for readers who cannot see it."""
     drawn = "\n".join(shapes)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" role="img" '

@@ -22,7 +22,7 @@ from steelyard.wire.headers.common import GroupRequest
 from steelyard.wire.headers.nameserver import GetRoute
 from tests.interop.backends import OURS
 from tests.interop.jars import NotReady
-from tests.interop.servers import Line, apache
+from tests.interop.servers import WireConnection, apache
 from tests.interop.wire_client import create_topic
 
 __all__ = ["BROKERS", "BrokerPair", "running_pair"]
@@ -58,31 +58,31 @@ class BrokerPair:
             time.sleep(max(0.0, self.started_s + _GROWN_UP_S - time.monotonic()))
 
     @contextmanager
-    def line(self, broker: str = BROKERS[0]) -> Iterator[Line]:
+    def connection(self, broker: str = BROKERS[0]) -> Iterator[WireConnection]:
         """Connect to a broker, and hang up afterwards."""
-        line = Line(int(self.brokers[broker].rpartition(":")[2]))
+        connection = WireConnection(int(self.brokers[broker].rpartition(":")[2]))
         try:
-            yield line
+            yield connection
         finally:
-            line.close()
+            connection.close()
 
     def make_topic(self, topic: str, queues: int) -> list[Queue]:
         """Make a topic, or make it larger: the first broker has half of the queues, and the odd one."""
         counts = dict(zip(BROKERS, ((queues + 1) // 2, queues // 2), strict=True))
         for broker, count in counts.items():
-            with self.line(broker) as line:
-                create_topic(line, topic, count)
+            with self.connection(broker) as connection:
+                create_topic(connection, topic, count)
         wanted = [Queue(topic, broker, number) for broker, count in counts.items() for number in range(count)]
         self.wait_for_route(topic, wanted)
         return wanted
 
     def wait_for_route(self, topic: str, wanted: Sequence[Queue] = ()) -> None:
         """Wait until the name server knows these queues: Apache's brokers tell it in their own time."""
-        line = Line(int(self.name_server.rpartition(":")[2]))
+        connection = WireConnection(int(self.name_server.rpartition(":")[2]))
         end = time.monotonic() + _ROUTE_SECONDS
         try:
             while True:
-                answer = line.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRoute(topic))
+                answer = connection.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRoute(topic))
                 if answer.code == 0:
                     known = decode_body(RouteBody, answer.body).route(topic).readable_queues()
                     if (
@@ -94,14 +94,14 @@ class BrokerPair:
                 assert time.monotonic() < end, f"the name server does not know all queues of {topic}"
                 time.sleep(0.02)
         finally:
-            line.close()
+            connection.close()
 
     def listed(self, group: str) -> dict[str, list[str]]:
         """Return whom each broker believes to be in a group."""
         found: dict[str, list[str]] = {}
         for broker in self.brokers:
-            with self.line(broker) as line:
-                answer = line.ask(RequestCode.GET_CONSUMER_LIST_BY_GROUP, GroupRequest(group))
+            with self.connection(broker) as connection:
+                answer = connection.ask(RequestCode.GET_CONSUMER_LIST_BY_GROUP, GroupRequest(group))
             found[broker] = list(decode_body(ConsumerIdList, answer.body).ids) if answer.code == 0 else []
         return found
 

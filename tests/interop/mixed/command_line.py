@@ -21,7 +21,7 @@ class CommandLineMember:
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self.ids: set[str] = set()
-        self.other_lines: list[str] = []
+        self.other_output: list[str] = []
         self._process = process
         self._held: Held = frozenset()
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -42,11 +42,11 @@ class CommandLineMember:
         assert self._process.stderr is not None
         for line in self._process.stderr:
             if not line.startswith(b"{"):
-                self.other_lines.append(line.decode())
+                self.other_output.append(line.decode())
                 continue
-            told = json.loads(line)
-            self.ids.add(told["id"])
-            self._held = frozenset(Queue(*queue) for queue in told["queues"])
+            reported = json.loads(line)
+            self.ids.add(reported["id"])
+            self._held = frozenset(Queue(*queue) for queue in reported["queues"])
 
 
 @contextmanager

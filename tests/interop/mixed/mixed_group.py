@@ -76,12 +76,12 @@ class MixedGroup:
         """Return the first member of a kind."""
         return next(member for member in self.members if member.kind == kind)
 
-    def join(self, kind: str, *, room: str = "east") -> SettledChange:
+    def join(self, kind: str, *, machine_room: str = "east") -> SettledChange:
         """Let one more join."""
-        member = self._troupe.member(kind, sorted({queue.topic for queue in self.queues}), room=room)
+        member = self._troupe.member(kind, sorted({queue.topic for queue in self.queues}), machine_room=machine_room)
         member.join(self.pair.name_server, self._group, self._allocate, **self._words)
         self.members.append(member)
-        return self.settle(f"{kind} joins", member.told_ms, joined=member)
+        return self.settle(f"{kind} joins", member.reported_ms, joined=member)
 
     def leave(self, member: ReportingMember) -> SettledChange:
         """Let one say good-bye."""

@@ -31,7 +31,7 @@ def _start(words: dict[str, Any]) -> str:
     for topic, _, tags in words["subscriptions"]:
         consumer.handles(topic, tags=None if tags == "*" else tags)(lambda _: None)
     consumer.on_rebalance(
-        lambda moved: _tell(
+        lambda moved: _print(
             {"event": "queues", "of": name, "at_ms": moved.at_ms, "id": moved.id, "queues": list(moved.queues)}
         )
     )
@@ -45,7 +45,7 @@ def _stop(words: dict[str, Any]) -> None:
 
     def leave() -> None:
         consumer.stop()
-        _tell({"event": "left", "of": name, "at_ms": time.time_ns() // 1_000_000})
+        _print({"event": "left", "of": name, "at_ms": time.time_ns() // 1_000_000})
 
     if words.get("later"):
         threading.Thread(target=leave).start()
@@ -53,7 +53,7 @@ def _stop(words: dict[str, Any]) -> None:
         leave()
 
 
-def _tell(what: dict[str, Any]) -> None:
+def _print(what: dict[str, Any]) -> None:
     with _out:
         sys.stdout.write(json.dumps(what) + "\n")
         sys.stdout.flush()
@@ -66,9 +66,9 @@ def _main() -> None:
     for line in sys.stdin:
         words = json.loads(line)
         try:
-            _tell({"answer": _VERBS[words["verb"]](words)})
+            _print({"answer": _VERBS[words["verb"]](words)})
         except Exception as error:  # whatever it is, the other end wants to read it
-            _tell({"refused": f"{type(error).__name__}: {error}", "code": -1})
+            _print({"refused": f"{type(error).__name__}: {error}", "code": -1})
 
 
 if __name__ == "__main__":

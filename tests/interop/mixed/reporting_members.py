@@ -46,7 +46,7 @@ class ReportingMember:
     def __init__(self, kind: str, process: JavaProcess, name: str, topics: Sequence[str]) -> None:
         self.kind, self.name = kind, name
         self.process = process
-        self.told_ms = 0.0
+        self.reported_ms = 0.0
         """When it was told to join."""
         self._topics = frozenset(topics)
         self._id: str | None = None
@@ -56,19 +56,19 @@ class ReportingMember:
         """Its client id, as it tells it."""
         if self._id is None:
             events = self.process.wait(
-                self.name, "queues", lambda told: any(each["id"] for each in told), _JOIN_SECONDS
+                self.name, "queues", lambda reported: any(each["id"] for each in reported), _JOIN_SECONDS
             )
             self._id = str(next(each["id"] for each in events if each["id"]))
         return self._id
 
     def join(self, name_server: str, group: str, allocate: Mapping[str, object], **words: object) -> None:
         """Join a group, from the first message on, and be watched."""
-        self.told_ms = time.time() * 1000
+        self.reported_ms = time.time() * 1000
         subscriptions = [(topic, "TAG", "*") for topic in sorted(self._topics)]
-        told = {"name_server": name_server, "group": group, "allocate": allocate, "subscriptions": subscriptions}
+        reported = {"name_server": name_server, "group": group, "allocate": allocate, "subscriptions": subscriptions}
         instance = {} if self.kind in (GO, OURS) else {"instanceName": self.name}
         settings = {"consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET", **instance}
-        answer = self.process.ask("push", name=self.name, watched=True, settings=settings, **told, **words)
+        answer = self.process.ask("push", name=self.name, watched=True, settings=settings, **reported, **words)
         # Go's client tells its id to nobody; it is heard of with the first report.
         self._id = None if self.kind == GO else str(answer)
 
@@ -98,7 +98,7 @@ class ReportingMember:
         self.process.kill()
 
     def freeze(self) -> None:
-        """Let its process hang: lines stay open, nothing is said."""
+        """Let its process hang: connections stay open, nothing is said."""
         os.kill(self.process.pid, signal.SIGSTOP)
 
     def thaw(self) -> None:
@@ -121,11 +121,11 @@ class MemberFleet:
             process.ask("ready")
             idle.append(process)
 
-    def member(self, kind: str, topics: Sequence[str], *, room: str = "east") -> ReportingMember:
+    def member(self, kind: str, topics: Sequence[str], *, machine_room: str = "east") -> ReportingMember:
         """Take a process for a member that is about to join."""
         self.ready(kind)
         process = self._idle[kind].pop(0)
-        return ReportingMember(kind, process, f"{room}.{kind}_{next(_numbers)}", topics)
+        return ReportingMember(kind, process, f"{machine_room}.{kind}_{next(_numbers)}", topics)
 
     def give_back(self, member: ReportingMember) -> None:
         """Let somebody else live in the process of a member that left."""

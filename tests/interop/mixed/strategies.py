@@ -12,7 +12,7 @@ import msgspec
 from steelyard.balance.assignors import ByConfig, MachineRoom, MachineRoomNearby, Strategy, find_strategy
 from steelyard.model import Queue
 
-__all__ = ["ROOMS", "SHARED_BY_ALL", "SHARED_WITH_JAVA", "Words", "room_of", "strategy_of"]
+__all__ = ["ROOMS", "SHARED_BY_ALL", "SHARED_WITH_JAVA", "Words", "machine_room_of", "strategy_of"]
 
 Words = Mapping[str, object]
 
@@ -32,11 +32,11 @@ SHARED_WITH_JAVA: tuple[Words, ...] = ({"name": "CONSISTENT_HASH"}, {"name": "MA
 
 class _Asked(msgspec.Struct, frozen=True):
     name: str
-    rooms: frozenset[str] = frozenset()
+    machine_rooms: frozenset[str] = frozenset()
     queues: tuple[Queue, ...] = ()
 
 
-def room_of(member: str) -> str:
+def machine_room_of(member: str) -> str:
     """Return the room that the name of a member begins with.
 
     >>> room_of("10.0.0.7@east.till-1")
@@ -49,9 +49,9 @@ def strategy_of(words: Words) -> Strategy:
     """Make the strategy that was asked for."""
     asked = msgspec.convert(dict(words), _Asked)
     if asked.name == "MACHINE_ROOM":
-        return MachineRoom(asked.rooms)
+        return MachineRoom(asked.machine_rooms)
     if asked.name == "MACHINE_ROOM_NEARBY":
-        return MachineRoomNearby(room_of)
+        return MachineRoomNearby(machine_room_of)
     if asked.name == "CONFIG":
         return ByConfig(asked.queues)
     return find_strategy(asked.name)

@@ -53,7 +53,7 @@ def view_of(request_code: int, answer: Command) -> dict[str, object]:
 def _add_body(view: dict[str, object], request_code: int, body: bytes, *, is_records: bool) -> None:
     if is_records:
         for place, record in enumerate(decode_records(body, check_crc=True)):
-            _add(view, f"body[{place}]", _told(record))
+            _add(view, f"body[{place}]", _reported(record))
         return
     if request_code in _SETTINGS:
         view.update({f"body.{name}": _steady(name, text) for name, text in decode_settings(body).items()})
@@ -69,7 +69,7 @@ def _add_body(view: dict[str, object], request_code: int, body: bytes, *, is_rec
     _add(view, "body", msgspec.json.decode(standard))
 
 
-def _told(record: MessageRecord) -> dict[str, object]:
+def _reported(record: MessageRecord) -> dict[str, object]:
     return {
         "topic": record.topic.decode(),
         "queueId": record.queue_id,

@@ -11,8 +11,8 @@ _T, _G = "same-members", "same-group"
 
 
 def _leave(step: str, client_id: str, **more: object) -> Step:
-    line = str(more.pop("line", "a"))
-    return Step(step, Code.UNREGISTER_CLIENT, {"clientID": client_id, **more}, line=line)
+    connection = str(more.pop("connection", "a"))
+    return Step(step, Code.UNREGISTER_CLIENT, {"clientID": client_id, **more}, connection=connection)
 
 
 def _lists(when: str, name: str) -> tuple[Step, ...]:
@@ -32,9 +32,11 @@ MEMBERS = Script(
         group(_G),
         *_lists("nobody there", _G),
         *_lists("nobody ever", "same-never"),
-        heartbeat("first", "m1@1", [consumer(_G, wanted(_T, "A || B", version=5))], ("same-pg",), line="one"),
+        heartbeat("first", "m1@1", [consumer(_G, wanted(_T, "A || B", version=5))], ("same-pg",), connection="one"),
         *_lists("one there", _G),
-        heartbeat("second", "m2@2", [consumer(_G, wanted(_T, "A || B", version=5))], line="two", hears=("one", 40)),
+        heartbeat(
+            "second", "m2@2", [consumer(_G, wanted(_T, "A || B", version=5))], connection="two", expects=("one", 40)
+        ),
         Step("ids of two", Code.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": _G}),
         Step("the retries", Code.GET_TOPIC_CONFIG, {"topic": f"%RETRY%{_G}"}, in_4=False),
         commit("a commit", _G, _T, 0, 0),
@@ -42,11 +44,13 @@ MEMBERS = Script(
         Step("producers", Code.GET_PRODUCER_CONNECTION_LIST, {"producerGroup": "same-pg"}),
         Step("no producers", Code.GET_PRODUCER_CONNECTION_LIST, {"producerGroup": "same-none"}),
         Step("all producers", Code.GET_ALL_PRODUCER_INFO),
-        heartbeat("by binary header", "m3@3", [consumer(_G, wanted(_T))], line="three", header_type=HeaderType.BINARY),
-        _leave("second leaves", "m2@2", consumerGroup=_G, line="two"),
-        _leave("a stranger leaves", "m9@9", consumerGroup=_G, line="nine"),
-        _leave("leaves nothing", "m1@1", line="one"),
-        _leave("producer leaves", "m1@1", producerGroup="same-pg", line="one"),
+        heartbeat(
+            "by binary header", "m3@3", [consumer(_G, wanted(_T))], connection="three", header_type=HeaderType.BINARY
+        ),
+        _leave("second leaves", "m2@2", consumerGroup=_G, connection="two"),
+        _leave("a stranger leaves", "m9@9", consumerGroup=_G, connection="nine"),
+        _leave("leaves nothing", "m1@1", connection="one"),
+        _leave("producer leaves", "m1@1", producerGroup="same-pg", connection="one"),
         Step("producers gone", Code.GET_PRODUCER_CONNECTION_LIST, {"producerGroup": "same-pg"}),
         Step(
             "ids after",
@@ -54,12 +58,12 @@ MEMBERS = Script(
             {"consumerGroup": _G},
             until={"body.consumerIdList[m2@2]": "None"},
         ),
-        heartbeat("a bad group", "m4@4", [consumer("no/group", wanted(_T))], line="four"),
-        heartbeat("an unknown topic", "m5@5", [consumer("same-odd", wanted("same-members-none"))], line="five"),
-        heartbeat("nothing in it", "m6@6", line="six"),
-        heartbeat("no id", "", [consumer(_G, wanted(_T))], line="seven"),
-        Step("no body", Code.HEART_BEAT, line="eight"),
-        Step("nonsense", Code.HEART_BEAT, body=b"{nonsense", line="eight"),
+        heartbeat("a bad group", "m4@4", [consumer("no/group", wanted(_T))], connection="four"),
+        heartbeat("an unknown topic", "m5@5", [consumer("same-odd", wanted("same-members-none"))], connection="five"),
+        heartbeat("nothing in it", "m6@6", connection="six"),
+        heartbeat("no id", "", [consumer(_G, wanted(_T))], connection="seven"),
+        Step("no body", Code.HEART_BEAT, connection="eight"),
+        Step("nonsense", Code.HEART_BEAT, body=b"{nonsense", connection="eight"),
     ),
 )
 
@@ -73,7 +77,9 @@ FINGERPRINTS = Script(
         heartbeat(
             "changed", "v@1", [consumer("same-v2s", wanted("same-v2", "A", version=2))], fingerprint=6, in_4=False
         ),
-        heartbeat("another", "w@2", [consumer("same-v2s", wanted("same-v2"))], fingerprint=7, line="b", in_4=False),
+        heartbeat(
+            "another", "w@2", [consumer("same-v2s", wanted("same-v2"))], fingerprint=7, connection="b", in_4=False
+        ),
         Step("what is wanted", Code.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": "same-v2s"}, in_4=False),
     ),
 )
@@ -123,7 +129,7 @@ PLANS = Script(
         topic("same-plan", 4),
         _plan("nobody there"),
         heartbeat("a member", "p@1", [consumer("same-planners", wanted("same-plan"))]),
-        heartbeat("another member", "p@2", [consumer("same-planners", wanted("same-plan"))], line="b"),
+        heartbeat("another member", "p@2", [consumer("same-planners", wanted("same-plan"))], connection="b"),
         Step(
             "plan",
             Code.QUERY_ASSIGNMENT,
@@ -181,24 +187,24 @@ RELAYS = Script(
             {"consumerGroup": "same-relays", "clientId": "r@1", "msgId": "$id", "topic": _RELAY},
         ),
         Step("status, nobody", Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, {"topic": _RELAY, "group": "same-relays"}),
-        heartbeat("a member", "r@1", [consumer("same-relays", wanted(_RELAY))], line="r"),
+        heartbeat("a member", "r@1", [consumer("same-relays", wanted(_RELAY))], connection="r"),
         Step(
             "running",
             Code.GET_CONSUMER_RUNNING_INFO,
             {"consumerGroup": "same-relays", "clientId": "r@1", "jstackEnable": False},
-            hears=("r", 307),
+            expects=("r", 307),
         ),
         Step(
             "directly",
             Code.CONSUME_MESSAGE_DIRECTLY,
             {"consumerGroup": "same-relays", "clientId": "r@1", "msgId": "$id", "topic": _RELAY},
-            hears=("r", 309),
+            expects=("r", 309),
         ),
         Step(
             "status",
             Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS,
             {"topic": _RELAY, "group": "same-relays"},
-            hears=("r", 221),
+            expects=("r", 221),
         ),
         Step(
             "status of one",
@@ -223,7 +229,7 @@ RELAYS = Script(
             Code.CONSUME_MESSAGE_DIRECTLY,
             {"consumerGroup": "same-relays", "clientId": "r@1", "msgId": "nonsense"},
         ),
-        heartbeat("an old member", "r@2", [consumer("same-relays", wanted(_RELAY))], line="old", version=50),
+        heartbeat("an old member", "r@2", [consumer("same-relays", wanted(_RELAY))], connection="old", version=50),
         Step("running, too old", Code.GET_CONSUMER_RUNNING_INFO, {"consumerGroup": "same-relays", "clientId": "r@2"}),
     ),
 )

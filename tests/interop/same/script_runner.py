@@ -23,7 +23,7 @@ _WAIT_SECONDS = 20
 _SILENCE_SECONDS = 1.0
 _PAUSE_SECONDS = 0.05
 SILENCE: View = {"code": "no answer"}
-CLOSED: View = {"code": "the line was closed"}
+CLOSED: View = {"code": "the connection was closed"}
 
 # What members of a group answer when the broker passes a question on to them.
 _MEMBER_SAYS: Mapping[int, bytes] = {
@@ -34,7 +34,7 @@ _MEMBER_SAYS: Mapping[int, bytes] = {
 }
 
 
-class _Line:
+class _ScriptConnection:
     """One connection, what was answered on it, and what was asked on it."""
 
     def __init__(self, address: str) -> None:
@@ -72,7 +72,7 @@ class _Line:
 class _Run:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._lines: dict[tuple[str, str], _Line] = {}
+        self._connections: dict[tuple[str, str], _ScriptConnection] = {}
         self._opaques = itertools.count(1)
         self._names = {
             "broker": cluster.broker,
@@ -81,21 +81,21 @@ class _Run:
         }
 
     def close(self) -> None:
-        for line in self._lines.values():
-            line.close()
+        for connection in self._connections.values():
+            connection.close()
 
     def do(self, step: Step) -> View:
         """Put a step, again if need be, and return what is seen of the answer."""
         end = time.monotonic() + _WAIT_SECONDS
         while True:
             self._names["now"] = str(int(time.time() * 1000))
-            line = self._line(step.to, step.line)
-            answer = self._ask(line, step)
+            connection = self._connection(step.to, step.connection)
+            answer = self._ask(connection, step)
             if answer is None:
-                view = dict(SILENCE if line.is_open else CLOSED)
-                if not line.is_open:
-                    del self._lines[step.to, step.line]
-                    line.close()
+                view = dict(SILENCE if connection.is_open else CLOSED)
+                if not connection.is_open:
+                    del self._connections[step.to, step.connection]
+                    connection.close()
             else:
                 view = view_of(step.code, answer)
             if _is_settled(step, view) or time.monotonic() > end:
@@ -103,26 +103,26 @@ class _Run:
             time.sleep(_PAUSE_SECONDS)
         if answer is not None:
             self._keep(step, answer)
-        if step.hears is not None:
-            self._hear(step.hears, view)
+        if step.expects is not None:
+            self._expect(step.expects, view)
         return view
 
-    def _line(self, to: str, name: str) -> _Line:
-        line = self._lines.get((to, name))
-        if line is None:
-            line = _Line(self._cluster.broker if to == BROKER else self._cluster.name_server)
-            self._lines[to, name] = line
-        return line
+    def _connection(self, to: str, name: str) -> _ScriptConnection:
+        connection = self._connections.get((to, name))
+        if connection is None:
+            connection = _ScriptConnection(self._cluster.broker if to == BROKER else self._cluster.name_server)
+            self._connections[to, name] = connection
+        return connection
 
-    def _ask(self, line: _Line, step: Step) -> Command | None:
+    def _ask(self, connection: _ScriptConnection, step: Step) -> Command | None:
         opaque = next(self._opaques)
         fields = {name: self._text(value) for name, value in step.fields.items()}
         body = step.body
         if not isinstance(body, bytes):
             body = self._text(msgspec.json.encode(body).decode()).encode()
-        for each in self._lines.values():
+        for each in self._connections.values():
             each.asked.clear()
-        line.send(
+        connection.send(
             Command(
                 step.code,
                 fields,
@@ -135,36 +135,36 @@ class _Run:
             )
         )
         end = time.monotonic() + (_SILENCE_SECONDS if step.silent or step.oneway else _WAIT_SECONDS)
-        while opaque not in line.answers and line.is_open and time.monotonic() < end:
+        while opaque not in connection.answers and connection.is_open and time.monotonic() < end:
             self._read(0.1)
-        return line.answers.pop(opaque, None)
+        return connection.answers.pop(opaque, None)
 
     def _read(self, seconds: float) -> None:
-        lines = {line.socket: line for line in self._lines.values() if line.is_open}
-        for ready in select.select(list(lines), [], [], seconds)[0]:
-            lines[ready].read()
+        sockets = {connection.socket: connection for connection in self._connections.values() if connection.is_open}
+        for ready in select.select(list(sockets), [], [], seconds)[0]:
+            sockets[ready].read()
 
     def _text(self, value: object) -> str:
         text = str(value).lower() if isinstance(value, bool) else str(value)
         return Template(text).substitute(self._names) if "$" in text else text
 
     def _keep(self, step: Step, answer: Command) -> None:
-        told = answer.texts()
+        reported = answer.texts()
         for name, kept in step.keep.items():
-            if name == "position" and "msgId" in told:
-                self._names[kept] = str(parse_offset_id(told["msgId"].partition(",")[0])[1])
+            if name == "position" and "msgId" in reported:
+                self._names[kept] = str(parse_offset_id(reported["msgId"].partition(",")[0])[1])
             else:
-                self._names[kept] = told.get(name, "-1")
+                self._names[kept] = reported.get(name, "-1")
 
-    def _hear(self, heard: tuple[str, int], view: dict[str, object]) -> None:
-        name, code = heard
-        line, end = self._line(BROKER, name), time.monotonic() + _WAIT_SECONDS / 4
-        while not any(each.code == code for each in line.asked) and time.monotonic() < end:
+    def _expect(self, expected: tuple[str, int], view: dict[str, object]) -> None:
+        name, code = expected
+        connection, end = self._connection(BROKER, name), time.monotonic() + _WAIT_SECONDS / 4
+        while not any(each.code == code for each in connection.asked) and time.monotonic() < end:
             self._read(0.1)
-        for each in line.asked:
+        for each in connection.asked:
             if each.code == code:
-                told = {"oneway": each.is_oneway, **view_of(code, each)}
-                view.update({f"heard.{path}": value for path, value in told.items()})
+                reported = {"oneway": each.is_oneway, **view_of(code, each)}
+                view.update({f"heard.{path}": value for path, value in reported.items()})
                 return
         view["heard.code"] = "nothing"
 

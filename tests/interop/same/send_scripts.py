@@ -255,7 +255,7 @@ REPLIES = Script(
     "replies",
     (
         topic("same-reply", 1),
-        heartbeat("the asker", "asker@1", producers=("same-askers",), line="asker"),
+        heartbeat("the asker", "asker@1", producers=("same-askers",), connection="asker"),
         send(
             "a reply",
             "same-reply",
@@ -263,14 +263,14 @@ REPLIES = Script(
             b"answer",
             _key(70, REPLY_TO_CLIENT="asker@1", CORRELATION_ID="c1", MSG_TYPE="reply", TTL="3000"),
             code=325,
-            hears=("asker", 326),
+            expects=("asker", 326),
         ),
         Step(
             "a reply with long names",
             Code.SEND_REPLY_MESSAGE,
             _long_names("same-reply", properties=named({"REPLY_TO_CLIENT": "asker@1", "CORRELATION_ID": "c2"})),
             b"answer",
-            hears=("asker", 326),
+            expects=("asker", 326),
         ),
         send("to nobody", "same-reply", 0, b"answer", _key(71, CORRELATION_ID="c"), code=325),
         send("to somebody unknown", "same-reply", 0, b"answer", _key(72, REPLY_TO_CLIENT="x@1"), code=325),

@@ -26,7 +26,7 @@ class Step:
     fields: Mapping[str, object] = field(default_factory=dict)
     body: bytes | Json = b""
     to: str = BROKER
-    line: str = "a"
+    connection: str = "a"
     """Steps with the same letter share a line, as the requests of one client do."""
     header_type: HeaderType = HeaderType.JSON
     version: int = int(Version.V5_5_0)
@@ -36,7 +36,7 @@ class Step:
     """Asked again until the answer says this: a broker may take a moment to know what it was told."""
     keep: Mapping[str, str] = field(default_factory=dict)
     """By field of the answer, the name under which later steps know it; ``position`` is read out of ``msgId``."""
-    hears: tuple[str, int] | None = None
+    expects: tuple[str, int] | None = None
     """A line, and what is asked or told on it by the server soon afterwards."""
     silent: bool = False
     """Whether no answer is thinkable: then it is not waited for long."""

@@ -61,11 +61,14 @@ def conditions(
 
 
 def run_checker(
-    checker: type[Checker], story: Iterable[Fact], under: HistoryConditions | None = None, end: HistoryEnd | None = None
+    checker: type[Checker],
+    history: Iterable[Fact],
+    under: HistoryConditions | None = None,
+    end: HistoryEnd | None = None,
 ) -> list[CheckerFinding]:
     """Pass facts, and the end if there is one, to a checker, and return its findings."""
     jury = CheckerRunner(under or conditions(), (checker,))
-    for fact in story:
+    for fact in history:
         jury.observe(fact)
     if end is not None:
         jury.check_end(end)

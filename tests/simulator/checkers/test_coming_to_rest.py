@@ -3,8 +3,8 @@
 from simulator.checkers.checker import HistoryEnd
 from simulator.checkers.crash_bounds import CrashBounds
 from simulator.checkers.drained_and_settled import DrainedAndSettled
-from simulator.checkers.few_rounds import FewRounds
-from simulator.checkers.least_moves import LeastMoves
+from simulator.checkers.few_rebalances import FewRebalances
+from simulator.checkers.minimum_moves import MinimumMoves
 from simulator.checkers.newcomers_plan import NewcomersPlan
 from simulator.checkers.progress import ProgressIsMade
 from simulator.checkers.runner import ALL_CHECKERS, CheckerRunner
@@ -83,9 +83,9 @@ def test_a_member_that_asks_all_the_time_is_found() -> None:
     def rounds(gap_ms: int) -> list[Fact]:
         return [RebalanceBegan(at_ms=number * gap_ms, member="m1", group="g") for number in range(20)]
 
-    assert run_checker(FewRounds, [*TWO, *rounds(50)])
-    assert not run_checker(FewRounds, [*TWO, *rounds(199)])
-    assert not run_checker(FewRounds, [joined("m1", kind="java"), *rounds(50)])
+    assert run_checker(FewRebalances, [*TWO, *rounds(50)])
+    assert not run_checker(FewRebalances, [*TWO, *rounds(199)])
+    assert not run_checker(FewRebalances, [joined("m1", kind="java"), *rounds(50)])
 
 
 def settled(*owners: str, at_ms: int = 100) -> list[Fact]:
@@ -105,17 +105,17 @@ def given(queue: Queue, one: str, other: str, at_ms: int) -> list[Fact]:
 def test_more_moves_than_a_join_needs_are_found() -> None:
     before = [*TWO[:2], *settled("m1", "m1", "m1", "m1"), joined("m2", 5_000)]
     needed = [*given(FOUR[2], "m1", "m2", 5_100), *given(FOUR[3], "m1", "m2", 5_200)]
-    assert not run_checker(LeastMoves, [*before, *needed], end=HistoryEnd(9_000))
+    assert not run_checker(MinimumMoves, [*before, *needed], end=HistoryEnd(9_000))
     detour = [*given(FOUR[0], "m1", "m2", 5_050), *needed, *given(FOUR[0], "m2", "m1", 5_300)]
-    assert "2 would have sufficed" in run_checker(LeastMoves, [*before, *detour], end=HistoryEnd(9_000))[0].sentence
-    assert not run_checker(LeastMoves, [*before, cut("m1", 5_020), *detour], end=HistoryEnd(9_000))
+    assert "2 would have sufficed" in run_checker(MinimumMoves, [*before, *detour], end=HistoryEnd(9_000))[0].sentence
+    assert not run_checker(MinimumMoves, [*before, cut("m1", 5_020), *detour], end=HistoryEnd(9_000))
 
 
 def test_after_a_crash_only_what_was_orphaned_moves() -> None:
     before = [*TWO, joined("m3"), *settled("m1", "m1", "m2", "m3"), gone("m3", 5_000)]
-    assert not run_checker(LeastMoves, [*before, *owned("m2", 5_500, FOUR[3])], end=HistoryEnd(9_000))
+    assert not run_checker(MinimumMoves, [*before, *owned("m2", 5_500, FOUR[3])], end=HistoryEnd(9_000))
     swapped = [*before, *owned("m1", 5_500, FOUR[3]), *given(FOUR[0], "m1", "m2", 5_600)]
-    assert run_checker(LeastMoves, swapped, end=HistoryEnd(9_000))
+    assert run_checker(MinimumMoves, swapped, end=HistoryEnd(9_000))
 
 
 # -- progress ---------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from simulator.checkers.acked_not_lost import AckedNotLost
 from simulator.checkers.checker import HistoryConditions, HistoryEnd
 from simulator.checkers.commits_go_forward import CommitsGoForward
 from simulator.checkers.delayed_never_early import DelayedNeverEarly
-from simulator.checkers.halves_invisible import HalvesInvisible
+from simulator.checkers.half_messages_invisible import HalfMessagesInvisible
 from simulator.checkers.handled_below_commit import HandledBelowCommit
 from simulator.checkers.nothing_unexpected import NothingUnexpected
 from simulator.checkers.one_message_per_offset import OneMessagePerOffset
@@ -61,7 +61,7 @@ def test_the_same_member_repeating_itself_is_found_but_not_its_tries() -> None:
         cut("m1", 300),
         ProcessPaused(at_ms=300, name="m1"),
         gone("b", 300),
-        MemberReported(at_ms=300, member="m1", group="g", kind="drain-bound", sentence="", queues=(Q0,)),
+        MemberReported(at_ms=300, member="m1", group="g", kind="drain-timeout", sentence="", queues=(Q0,)),
         joined("j", 300, kind="java"),
     ],
 )
@@ -310,7 +310,7 @@ def test_a_delayed_message_that_comes_early_is_found() -> None:
 
 
 @pytest.mark.parametrize(
-    "told",
+    "reported",
     [
         acked("u0", 9_000),
         SendGivenUp(at_ms=9_000, uid="u0", rolled_back=True),
@@ -318,24 +318,29 @@ def test_a_delayed_message_that_comes_early_is_found() -> None:
         None,
     ],
 )
-def test_a_half_message_that_is_seen_is_found(told: Fact | None) -> None:
-    facts: list[Fact] = [sent("u0", half=True), started("m1", 100), *([told] if told else [])]
-    (found,) = run_checker(HalvesInvisible, facts, end=ending())
+def test_a_half_message_that_is_seen_is_found(reported: Fact | None) -> None:
+    facts: list[Fact] = [sent("u0", half=True), started("m1", 100), *([reported] if reported else [])]
+    (found,) = run_checker(HalfMessagesInvisible, facts, end=ending())
     assert "half message u0" in found.sentence
 
 
 def test_a_half_message_may_be_seen_once_it_is_committed() -> None:
     half = sent("u0", half=True)
     decided = Situation(at_ms=50, name="a half message was committed", about={"uid": "u0"})
-    assert not run_checker(HalvesInvisible, [half, decided, started("m1", 100)], end=ending(("u0", 0, Q0, 0)))
-    assert not run_checker(HalvesInvisible, [half, started("m1", 100), acked("u0", 103)], end=ending(("u0", 0, Q0, 0)))
+    assert not run_checker(HalfMessagesInvisible, [half, decided, started("m1", 100)], end=ending(("u0", 0, Q0, 0)))
+    assert not run_checker(
+        HalfMessagesInvisible, [half, started("m1", 100), acked("u0", 103)], end=ending(("u0", 0, Q0, 0))
+    )
 
 
 def test_a_message_that_was_rolled_back_and_is_stored_all_the_same_is_found() -> None:
     facts: list[Fact] = [sent("u0", half=True), SendGivenUp(at_ms=50, uid="u0", rolled_back=True)]
     halves = Queue("RMQ_SYS_TRANS_HALF_TOPIC", "b", 0)
-    assert not run_checker(HalvesInvisible, facts, end=ending(("u0", 0, halves, 0)))
-    assert run_checker(HalvesInvisible, facts, end=ending(("u0", 0, halves, 0), ("u0", 0, Q0, 0)))[0].subsystem == "log"
+    assert not run_checker(HalfMessagesInvisible, facts, end=ending(("u0", 0, halves, 0)))
+    assert (
+        run_checker(HalfMessagesInvisible, facts, end=ending(("u0", 0, halves, 0), ("u0", 0, Q0, 0)))[0].subsystem
+        == "log"
+    )
 
 
 def test_terms_name_what_a_plan_does_not() -> None:

@@ -4,10 +4,10 @@ import pytest
 
 from simulator.checkers.checker import HistoryEnd
 from simulator.checkers.commits_end import CommitsEnd
-from simulator.checkers.holders_asked import HoldersAsked
 from simulator.checkers.leavers_leave import LeaversLeave
 from simulator.checkers.nobody_overlooked import NobodyOverlooked
 from simulator.checkers.only_owners_start import OnlyOwnersStart
+from simulator.checkers.owners_probed import OwnersProbed
 from simulator.checkers.sends_find_a_way import SendsFindAWay
 from simulator.facts import (
     AssignmentPlanned,
@@ -107,7 +107,7 @@ def test_on_an_apache_broker_a_closed_connection_lists_no_member() -> None:
 
 @pytest.mark.parametrize("no_excuse", [ProcessPaused(at_ms=3_000, name="m1"), cut("m1", 3_000), cut("m2", 3_000)])
 def test_a_holder_that_is_listed_and_silent_is_not_robbed(no_excuse: Fact) -> None:
-    (found,) = run_checker(HoldersAsked, [*LISTED, *owned("m1", 200), no_excuse, *owned("m2", 9_000)], APACHE)
+    (found,) = run_checker(OwnersProbed, [*LISTED, *owned("m1", 200), no_excuse, *owned("m2", 9_000)], APACHE)
     assert "m1 holds since 200 ms" in found.sentence
 
 
@@ -117,12 +117,12 @@ def test_a_holder_that_is_listed_and_silent_is_not_robbed(no_excuse: Fact) -> No
         unlisted("m1", 3_000),
         gone("b", 3_000),
         gone("m1", 3_000),
-        MemberReported(at_ms=3_000, member="m1", group="g", kind="drain-bound", sentence="", queues=(Q0,)),
+        MemberReported(at_ms=3_000, member="m1", group="g", kind="drain-timeout", sentence="", queues=(Q0,)),
         joined("j", 3_000, kind="java"),
     ],
 )
 def test_who_is_off_the_list_or_has_let_go_may_be_followed(excuse: Fact) -> None:
-    assert not run_checker(HoldersAsked, [*LISTED, *owned("m1", 200), excuse, *owned("m2", 9_000)], APACHE)
+    assert not run_checker(OwnersProbed, [*LISTED, *owned("m1", 200), excuse, *owned("m2", 9_000)], APACHE)
 
 
 def test_a_holder_with_a_second_connection_keeps_its_queue_until_that_one_closes_too() -> None:
@@ -134,14 +134,14 @@ def test_a_holder_with_a_second_connection_keeps_its_queue_until_that_one_closes
         listed("m1", 1_000),
         listed("m1", 1_010),
     ]
-    assert run_checker(HoldersAsked, [*back, *owned("m2", 9_000)], APACHE)
-    assert not run_checker(HoldersAsked, [*back, unlisted("m1", 8_000), *owned("m2", 9_000)], APACHE)
+    assert run_checker(OwnersProbed, [*back, *owned("m2", 9_000)], APACHE)
+    assert not run_checker(OwnersProbed, [*back, unlisted("m1", 8_000), *owned("m2", 9_000)], APACHE)
 
 
 def test_leases_and_locks_of_the_order_are_others_business() -> None:
     facts = [*LISTED, *owned("m1", 200), *owned("m2", 9_000)]
-    assert not run_checker(HoldersAsked, facts)
-    assert not run_checker(HoldersAsked, facts, conditions("orderly", apache_brokers=frozenset({"b"})))
+    assert not run_checker(OwnersProbed, facts)
+    assert not run_checker(OwnersProbed, facts, conditions("orderly", apache_brokers=frozenset({"b"})))
 
 
 # -- starts -----------------------------------------------------------------------------------------------------------

@@ -4,12 +4,12 @@ import pytest
 
 from simulator.checkers.checker import HistoryEnd
 from simulator.checkers.fenced_starts import FencedStarts
-from simulator.checkers.goodbye_last import GoodbyeLast
 from simulator.checkers.grace_kept import GraceKept
 from simulator.checkers.holders_first import HoldersFirst
 from simulator.checkers.leases_kept import LeasesKept
 from simulator.checkers.no_orphan_locks import NoOrphanLocks
 from simulator.checkers.one_owner import OneOwner
+from simulator.checkers.unregister_last import UnregisterLast
 from simulator.facts import (
     Fact,
     MemberRegistered,
@@ -60,7 +60,7 @@ def test_a_released_queue_may_be_acquired() -> None:
         ProcessPaused(at_ms=3_000, name="b"),
         gone("b", 3_000),
         Situation(at_ms=3_000, name="a clock jumped forward", about={"process": "b"}),
-        MemberReported(at_ms=3_000, member="m1", group="g", kind="drain-bound", sentence="", queues=(Q0,)),
+        MemberReported(at_ms=3_000, member="m1", group="g", kind="drain-timeout", sentence="", queues=(Q0,)),
         joined("j", 3_000, kind="java"),
     ],
 )
@@ -153,7 +153,7 @@ def test_epochs_that_start_again_after_a_restart_are_found() -> None:
 # -- restarts ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_restarted_broker_that_gives_all_to_the_first_caller_is_found() -> None:
+def test_a_restarted_broker_that_gives_all_to_the_first_client_is_found() -> None:
     before = [*TWO, granted("m1", 100), *owned("m1", 110), moved("m1", 9_000, "OWNED", "UNSURE")]
     restart = [gone("b", 9_000), joined("b", 9_500, "broker")]
     (found,) = run_checker(HoldersFirst, [*before, *restart, granted("m2", 10_000, 9)])
@@ -200,23 +200,23 @@ GOODBYE = MemberUnregistered(at_ms=500, broker="b", group="g", member="m1", how=
 
 def test_unregistering_before_the_last_unlock_is_found() -> None:
     holding = [*TWO, granted("m1", 100), *owned("m1", 110), moved("m1", 400, "OWNED", "RELEASING")]
-    assert "still held its lock" in run_checker(GoodbyeLast, [*holding, GOODBYE])[0].sentence
-    assert run_checker(GoodbyeLast, [*holding, freed("m1", 500, "gone"), GOODBYE])
-    assert not run_checker(GoodbyeLast, [*holding, freed("m1", 450), GOODBYE])
+    assert "still held its lock" in run_checker(UnregisterLast, [*holding, GOODBYE])[0].sentence
+    assert run_checker(UnregisterLast, [*holding, freed("m1", 500, "gone"), GOODBYE])
+    assert not run_checker(UnregisterLast, [*holding, freed("m1", 450), GOODBYE])
 
 
 def test_on_apaches_broker_a_lock_of_a_lost_connection_may_be_granted_later() -> None:
     apache = conditions(apache_brokers=frozenset({"b"}))
     late = [*TWO, cut("m1", 100), granted("m1", 400), GOODBYE]
-    assert not run_checker(GoodbyeLast, late, apache)
-    assert run_checker(GoodbyeLast, late)
-    assert run_checker(GoodbyeLast, [*TWO, granted("m1", 400), GOODBYE], apache)
+    assert not run_checker(UnregisterLast, late, apache)
+    assert run_checker(UnregisterLast, late)
+    assert run_checker(UnregisterLast, [*TWO, granted("m1", 400), GOODBYE], apache)
 
 
 def test_unregistering_with_a_held_queue_and_a_start_after_it_are_found() -> None:
     apache = conditions(apache_brokers=frozenset({"b"}))
-    assert "had it OWNED" in run_checker(GoodbyeLast, [*TWO, *owned("m1", 110), GOODBYE], apache)[0].sentence
-    assert "after its unregistration" in run_checker(GoodbyeLast, [*TWO, GOODBYE, started("m1", 600)])[0].sentence
+    assert "had it OWNED" in run_checker(UnregisterLast, [*TWO, *owned("m1", 110), GOODBYE], apache)[0].sentence
+    assert "after its unregistration" in run_checker(UnregisterLast, [*TWO, GOODBYE, started("m1", 600)])[0].sentence
 
 
 # -- graces -----------------------------------------------------------------------------------------------------------

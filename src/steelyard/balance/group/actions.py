@@ -200,7 +200,7 @@ class MemberReport(Action, frozen=True):
     """Report to the user: acquired or lost queues, a finding, a limit that was hit."""
 
     kind: str
-    """``taken``, ``released``, ``lost``, ``drain-bound``, ``stranger``, ``hazard``, ``degraded`` …"""
+    """``taken``, ``released``, ``lost``, ``drain-timeout``, ``late-result``, ``warning``, ``degraded`` …"""
     sentence: str
     queues: tuple[Queue, ...] = ()
     facts: Mapping[str, object] = {}

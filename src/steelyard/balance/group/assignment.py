@@ -227,7 +227,7 @@ class GroupMonitor:
         found += self._long_unmatched(snapshot.members, now_ms)
         if owned is not None:
             found += diagnostics.unowned_queues(group, self._long_unowned(readable, owned, now_ms), ())
-        return [MemberReport("hazard", finding.message) for finding in self._active.update(found)]
+        return [MemberReport("warning", finding.message) for finding in self._active.update(found)]
 
     def _unequal_subscriptions(self, snapshot: GroupSnapshot) -> list[Finding]:
         """Compare our subscriptions with those that members reported."""

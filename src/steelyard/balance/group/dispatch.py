@@ -189,7 +189,7 @@ class Dispatcher:
         if not running:
             del self._orphans[event.queue, event.generation]
         if orphans and (event.done or event.failed):
-            self._context.report("stranger", "late results of handlers are ignored", event.queue)
+            self._context.report("late-result", "late results of handlers are ignored", event.queue)
 
     def _message_failed(
         self, process_queue: ProcessQueue, offset: int, message: object, attempt: int, delay_level: int

@@ -217,7 +217,7 @@ class BrokerSessions:
         actions: list[Action] = []
         if event.why and event.why != session.refusal:
             message = f"broker {event.broker} refuses {self._options.id} as a member of group {self._options.group}"
-            actions.append(MemberReport("hazard", f"{message}: {event.why}", facts={"broker": event.broker}))
+            actions.append(MemberReport("warning", f"{message}: {event.why}", facts={"broker": event.broker}))
             session.refusal = event.why
         return actions + self._resend_if_wanted(event.broker, session, now_ms)
 

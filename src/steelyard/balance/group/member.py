@@ -74,7 +74,7 @@ class StallMonitor:
         options = self._context.options
         found = stalled_queues(options.group, still, dict.fromkeys(still, options.id), after_ms=_STALLED_AFTER_MS)
         for finding in self._active.update(found):
-            self._context.emit(MemberReport("hazard", finding.message))
+            self._context.emit(MemberReport("warning", finding.message))
 
 
 class LeaveSequence:

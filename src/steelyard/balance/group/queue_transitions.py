@@ -593,7 +593,7 @@ class QueueTransitions:
     def orphan_running(self, process_queue: ProcessQueue, _payload: object) -> None:
         """Stop waiting for handlers: their results no longer count."""
         if self.dispatcher.orphan_running(process_queue):
-            self._context.report("drain-bound", "given up while handlers still run", process_queue.queue)
+            self._context.report("drain-timeout", "given up while handlers still run", process_queue.queue)
         process_queue.generation = self._context.next_number()
         # The pull of the old generation no longer counts.
         process_queue.pull_sent_ms = None

@@ -105,7 +105,7 @@ class Notifications:
         elif report.kind in _RECOVERED_KINDS:
             self._degraded.clear()
             _log.info("%s", report.sentence)
-        elif report.kind == "hazard":
+        elif report.kind == "warning":
             self._warn(Finding(report.kind, report.sentence))
         else:
             if report.kind == "degraded":

@@ -36,7 +36,7 @@ class Observed(Struct, frozen=True):
     """The client that is observed."""
 
     kind: str
-    """``producer``, ``consumer`` or ``puller``."""
+    """``producer``, ``consumer`` or ``pull_consumer``."""
     group: str
     id: str = ""
     """Its client id; empty before it is open."""

@@ -177,7 +177,7 @@ class Observers:
             self.is_on = bool(self._active)
             _log.error(
                 "an observer of a %s of group %s failed, and is not called any more: %s: %r",
-                self.client.kind,
+                self.client.kind.replace("_", " "),
                 self.client.group,
                 type(observer).__name__,
                 error,

@@ -57,7 +57,7 @@ class PullConsumer(QueueQueries):
         """Make a pull consumer; the first call that needs it connects."""
         config = ClientConfig.of(namesrv)
         self.options = PullConsumerOptions(group, **settings)
-        self._observers = Observers("puller", group, self.options.observers)
+        self._observers = Observers("pull_consumer", group, self.options.observers)
         super().__init__(config if name is None else replace(config, name=name), group)
         self._topics: dict[str, Subscription] = {}
         self._queues: dict[Queue, Subscription] = {}

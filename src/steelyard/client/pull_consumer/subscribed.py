@@ -248,7 +248,7 @@ class SubscribedReader:
         self._wake()
 
     def _report(self, report: MemberReport) -> None:
-        if report.kind in ("released", "lost", "drain-bound"):
+        if report.kind in ("released", "lost", "drain-timeout"):
             for wait in self._pending_commits:
                 for queue in report.queues:
                     if wait.targets.pop(queue, None) is not None and report.kind != "released":

@@ -29,13 +29,13 @@ from simulator.facts import (
 )
 from steelyard.model import Queue
 
-__all__ = ["GoodbyeLast"]
+__all__ = ["UnregisterLast"]
 
 
-class GoodbyeLast(Checker):
+class UnregisterLast(Checker):
     """Unregistering is the last request."""
 
-    name = "goodbye last"
+    name = "unregister last"
     fact_types = (*TRACKED_FACTS, QueueStateChanged, LockGranted, LockFreed, HandlerStarted, MemberUnregistered)
 
     def __init__(self, conditions: HistoryConditions) -> None:
@@ -43,14 +43,18 @@ class GoodbyeLast(Checker):
         self._tracker = FaultTracker(conditions)
         self._queue_states = ObservedQueueStates(self._tracker)
         self._holders = LockHolders()
-        self._goodbyes: dict[tuple[str, str, str], MemberUnregistered] = {}
+        self._unregistrations: dict[tuple[str, str, str], MemberUnregistered] = {}
         self._freed_with: dict[tuple[str, Queue], LockFreed] = {}
 
     def observe(self, fact: Fact) -> Iterable[CheckerFinding]:
         """Track locks and states, and check each unregistration."""
         if isinstance(fact, HandlerStarted):
-            goodbye = self._goodbyes.get((fact.queue.broker, fact.group, fact.member)) if self._goodbyes else None
-            return self._after(goodbye, fact)
+            unregistration = (
+                self._unregistrations.get((fact.queue.broker, fact.group, fact.member))
+                if self._unregistrations
+                else None
+            )
+            return self._after(unregistration, fact)
         if isinstance(fact, QueueStateChanged):
             self._queue_states.observe(fact)
         elif isinstance(fact, MemberUnregistered):
@@ -71,7 +75,7 @@ class GoodbyeLast(Checker):
         started = self._tracker.members.get(fact.member)
         if fact.how != "goodbye" or started is None or started.kind != "ours" or started.mode == "broadcast":
             return
-        self._goodbyes[fact.broker, fact.group, fact.member] = fact
+        self._unregistrations[fact.broker, fact.group, fact.member] = fact
         shown: set[Queue] = set()
         for (group, queue), granted in self._holders.granted.items():
             if group == fact.group and queue.broker == fact.broker and granted.member == fact.member:
@@ -99,11 +103,11 @@ class GoodbyeLast(Checker):
         sentence = f"{fact.member} unregistered at {fact.broker} at {fact.at_ms} ms and, of {queue}, {how}"
         return self.finding("safety", "balance", fact.at_ms, sentence, *facts, fact)
 
-    def _after(self, goodbye: MemberUnregistered | None, fact: HandlerStarted) -> Iterable[CheckerFinding]:
-        if goodbye is None:
+    def _after(self, unregistration: MemberUnregistered | None, fact: HandlerStarted) -> Iterable[CheckerFinding]:
+        if unregistration is None:
             return ()
         sentence = (
             f"{fact.member} started {fact.uid} ({fact.queue}, offset {fact.offset}) at {fact.at_ms} ms, after its "
-            f"unregistration at {goodbye.at_ms} ms"
+            f"unregistration at {unregistration.at_ms} ms"
         )
-        return (self.finding("safety", "balance", fact.at_ms, sentence, goodbye, fact),)
+        return (self.finding("safety", "balance", fact.at_ms, sentence, unregistration, fact),)

@@ -15,7 +15,7 @@ from simulator.facts import Fact, FaultsHealed, ProcessGone, ProcessStarted, Que
 from steelyard.balance.assignors.sticky import sticky_plan, topic_bounds
 from steelyard.model import Queue, sort_names, sort_queues
 
-__all__ = ["LeastMoves"]
+__all__ = ["MinimumMoves"]
 
 _SETTLED_MS = 1_000
 """A group that did not change for this time is settled."""
@@ -32,10 +32,10 @@ class _Settled:
         self.taken = 0
 
 
-class LeastMoves(Checker):
+class MinimumMoves(Checker):
     """A change of members moves only what is necessary."""
 
-    name = "least moves"
+    name = "minimum moves"
     fact_types = (*TRACKED_FACTS, QueueStateChanged, FaultsHealed)
 
     def __init__(self, conditions: HistoryConditions) -> None:
@@ -43,16 +43,16 @@ class LeastMoves(Checker):
         self._tracker = FaultTracker(conditions)
         self._queue_states = ObservedQueueStates(self._tracker)
         self._settled: dict[str, _Settled] = {}
-        self._moved_ms: dict[str, int] = {}
+        self._changed_ms: dict[str, int] = {}
 
     def observe(self, fact: Fact) -> Iterable[CheckerFinding]:
         """Track changes; a group that is settled again at the next one is judged."""
         if isinstance(fact, QueueStateChanged):
-            return self._moved(fact)
+            return self._state_changed(fact)
         found: list[CheckerFinding] = []
         group = self._group_of(fact)
         if group is not None:
-            found += self._judge(group, fact.at_ms)
+            found += self._check(group, fact.at_ms)
             if group in self._settled:
                 self._settled[group].changes.append(fact)
         elif isinstance(fact, ProcessGone | ProcessStarted):
@@ -61,13 +61,13 @@ class LeastMoves(Checker):
         if isinstance(fact, ProcessGone | ProcessStarted):
             self._queue_states.observe(fact)
         if group is not None:
-            self._moved_ms[group] = fact.at_ms
+            self._changed_ms[group] = fact.at_ms
         return found
 
     def check_end(self, end: HistoryEnd) -> Iterator[CheckerFinding]:
         """Judge the last change."""
         for group in sorted(self._settled):
-            yield from self._judge(group, end.at_ms)
+            yield from self._check(group, end.at_ms)
 
     def _group_of(self, fact: Fact) -> str | None:
         if isinstance(fact, ProcessGone):
@@ -77,18 +77,18 @@ class LeastMoves(Checker):
             return fact.group
         return None
 
-    def _moved(self, fact: QueueStateChanged) -> Iterable[CheckerFinding]:
+    def _state_changed(self, fact: QueueStateChanged) -> Iterable[CheckerFinding]:
         # A group that did not change until now was settled: that is the moment to compare with.
-        found = [*self._judge(fact.group, fact.at_ms)]
+        found = [*self._check(fact.group, fact.at_ms)]
         self._queue_states.observe(fact)
-        self._moved_ms[fact.group] = fact.at_ms
+        self._changed_ms[fact.group] = fact.at_ms
         settled = self._settled.get(fact.group)
         if settled is not None and fact.after == "STARTING":
             settled.taken += 1
         return found
 
-    def _judge(self, group: str, now_ms: int) -> Iterator[CheckerFinding]:
-        if now_ms - self._moved_ms.get(group, now_ms) < _SETTLED_MS:
+    def _check(self, group: str, now_ms: int) -> Iterator[CheckerFinding]:
+        if now_ms - self._changed_ms.get(group, now_ms) < _SETTLED_MS:
             return
         owners = self._owners(group)
         if owners is None:
@@ -97,10 +97,10 @@ class LeastMoves(Checker):
         self._settled[group] = _Settled(now_ms, members, owners)
         if before is None or len(before.changes) != 1 or before.owners.keys() != owners.keys():
             return
-        if not self._is_judged(group, before, owners):
+        if not self._is_checked(group, before, owners):
             return
         moved = [queue for queue in owners if before.owners[queue] != owners[queue]]
-        minimum = _least_moves(before.owners, members)
+        minimum = _minimum_moves(before.owners, members)
         is_one_topic = len({queue.topic for queue in owners}) == 1
         if len(moved) > minimum or (is_one_topic and before.taken > minimum):
             sentence = (
@@ -109,7 +109,7 @@ class LeastMoves(Checker):
             )
             yield self.finding("safety", "balance", now_ms, sentence, *before.changes)
 
-    def _is_judged(self, group: str, before: _Settled, owners: dict[Queue, str]) -> bool:
+    def _is_checked(self, group: str, before: _Settled, owners: dict[Queue, str]) -> bool:
         tracker = self._tracker
         change = before.changes[0]
         calm_from_ms = before.at_ms - FAULT_EFFECT_MS
@@ -143,7 +143,7 @@ class LeastMoves(Checker):
         return owners or None
 
 
-def _least_moves(owners: dict[Queue, str], members: list[str]) -> int:
+def _minimum_moves(owners: dict[Queue, str], members: list[str]) -> int:
     """Return how many queues the minimal assignment moves."""
     queues, ids = sort_queues(owners), sort_names(members)
     positions = {id_: place for place, id_ in enumerate(ids)}

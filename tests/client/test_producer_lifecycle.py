@@ -57,7 +57,7 @@ def test_closing_leaves_no_thread_and_no_connection() -> None:
         producer.close()
 
 
-def test_a_closed_producer_says_so() -> None:
+def test_a_closed_producer_reports_it() -> None:
     with scene() as cluster:
         producer = Producer(cluster.namesrv)
         producer.send(ORDER)
@@ -69,14 +69,14 @@ def test_a_closed_producer_says_so() -> None:
         with pytest.raises(ConfigurationError, match="closed"):
             producer.send_many([ORDER])
 
-        async def story() -> None:
+        async def scenario() -> None:
             async with AsyncProducer(cluster.namesrv) as later:
                 await later.send(ORDER)
             await later.close()
             with pytest.raises(ConfigurationError, match="closed"):
                 await later.send(ORDER)
 
-        asyncio.run(story())
+        asyncio.run(scenario())
 
 
 def test_closing_waits_for_what_is_on_its_way() -> None:
@@ -131,14 +131,14 @@ def test_a_forked_child_refuses_and_the_parent_goes_on() -> None:
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
-            said = b"nothing"
+            results = b"nothing"
             try:
                 producer.send(ORDER)
             except ConfigurationError as error:
-                said = str(error).encode()
+                results = str(error).encode()
             producer.close()
             producer._senders = None  # what the collector would do
-            os.write(writer, said)
+            os.write(writer, results)
             os._exit(0)
         os.waitpid(child, 0)
         assert b"make one in each process" in os.read(reader, 4_096)

@@ -17,16 +17,16 @@ from simulator.facts import Fact, MemberRegistered, MemberUnregistered, ProcessG
 if TYPE_CHECKING:
     from steelyard.model import Queue
 
-__all__ = ["HoldersAsked"]
+__all__ = ["OwnersProbed"]
 
 _KNOWN_MS = 5_000
 """Longer than it takes to ask all members, silent ones included."""
 
 
-class HoldersAsked(Checker):
+class OwnersProbed(Checker):
     """A silent holder keeps its queue."""
 
-    name = "holders asked"
+    name = "owners probed"
     fact_types = (*TRACKED_FACTS, QueueStateChanged, MemberRegistered, MemberUnregistered)
 
     def __init__(self, conditions: HistoryConditions) -> None:

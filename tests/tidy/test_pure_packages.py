@@ -62,9 +62,9 @@ _CLOCK_READS = {"now", "utcnow", "today"}
 _CLOCKS = {"datetime", "date"}
 
 
-def test_pure_rooms_do_not_touch_the_world() -> None:
-    pure = [source for source in modules() if source.room in _PURE and source.path not in _SHELLS]
-    assert {source.room for source in pure} == set(_PURE)
+def test_pure_packages_do_not_touch_the_world() -> None:
+    pure = [source for source in modules() if source.package in _PURE and source.path not in _SHELLS]
+    assert {source.package for source in pure} == set(_PURE)
     complain(line for source in pure for line in touches(source))
 
 
@@ -124,15 +124,15 @@ said = change.now, collections.abc.Mapping, json.decoder.JSONDecoder
 
 def touches(source: Source) -> Iterator[str]:
     """Say where a file of a pure room reaches for the world."""
-    allowed = _VALUES | _ALSO.get(source.room, frozenset())
+    allowed = _VALUES | _ALSO.get(source.package, frozenset())
     for node in source.nodes:
         if isinstance(node, ast.Import | ast.ImportFrom):
             for module in _roots(node):
                 if module not in allowed and not _only_harmless(source.tree, node, module):
                     yield (
-                        f"{source.at(node)} imports {module!r}, and the room {source.room!r} knows values only: "
+                        f"{source.at(node)} imports {module!r}, and the room {source.package!r} knows values only: "
                         "take what you need from the world as an argument and return what you want done "
-                        "(a module that is all values may join the list in tests/tidy/test_pure_rooms.py)"
+                        "(a module that is all values may join the list in tests/tidy/test_pure_packages.py)"
                     )
     for node, outer, name in _taken_out(source):
         inner = getattr(outer, name, None)

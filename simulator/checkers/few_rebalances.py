@@ -11,15 +11,15 @@ from collections.abc import Iterable
 from simulator.checkers.checker import Checker, CheckerFinding, HistoryConditions
 from simulator.facts import Fact, ProcessStarted, RebalanceBegan
 
-__all__ = ["FewRounds"]
+__all__ = ["FewRebalances"]
 
 _REBALANCES = 8
 
 
-class FewRounds(Checker):
+class FewRebalances(Checker):
     """Members rebalance no faster than the gap allows."""
 
-    name = "few rounds"
+    name = "few rebalances"
     fact_types = (ProcessStarted, RebalanceBegan)
 
     def __init__(self, conditions: HistoryConditions) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from simulator.checkers.checker import Checker, CheckerFinding, HistoryConditions, HistoryEnd
 from simulator.facts import Fact, HandlerStarted, MessageAcked, MessageSent, SendGivenUp, Situation
 
-__all__ = ["HalvesInvisible"]
+__all__ = ["HalfMessagesInvisible"]
 
 _LATE_MS = 5_000
 """How long an acknowledgement may be in flight."""
@@ -19,15 +19,15 @@ _COMMITTED, _ROLLED_BACK = "a half message was committed", "a half message was r
 _HALF_TOPICS = ("RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC")
 
 
-class HalvesInvisible(Checker):
+class HalfMessagesInvisible(Checker):
     """Half messages are invisible until they are committed."""
 
-    name = "halves invisible"
+    name = "half messages invisible"
     fact_types = (MessageSent, MessageAcked, SendGivenUp, Situation, HandlerStarted)
 
     def __init__(self, conditions: HistoryConditions) -> None:
         super().__init__(conditions)
-        self._halves: dict[str, MessageSent] = {}
+        self._half_messages: dict[str, MessageSent] = {}
         self._committed: set[str] = set()
         self._rolled_back: set[str] = set()
         self._seen: dict[str, HandlerStarted] = {}
@@ -36,12 +36,12 @@ class HalvesInvisible(Checker):
     def observe(self, fact: Fact) -> Iterable[CheckerFinding]:
         """Track the decision about each half, and check each start."""
         if isinstance(fact, HandlerStarted):
-            return self._started(fact) if fact.uid in self._halves else ()
+            return self._started(fact) if fact.uid in self._half_messages else ()
         if isinstance(fact, MessageSent):
             if fact.transactional:
-                self._halves[fact.uid] = fact
+                self._half_messages[fact.uid] = fact
         elif isinstance(fact, MessageAcked):
-            return self._decided(fact.uid, fact.at_ms) if fact.uid in self._halves else ()
+            return self._decided(fact.uid, fact.at_ms) if fact.uid in self._half_messages else ()
         elif isinstance(fact, SendGivenUp):
             if fact.rolled_back:
                 return self._rolled_back_at(fact.uid, fact.at_ms)
@@ -84,4 +84,4 @@ class HalvesInvisible(Checker):
     def _early(self, fact: HandlerStarted, why: str) -> CheckerFinding:
         where = f"{fact.queue}, offset {fact.offset}"
         sentence = f"{fact.member} started the half message {fact.uid} ({where}) at {fact.at_ms} ms, and {why}"
-        return self.finding("safety", "delivery", fact.at_ms, sentence, self._halves[fact.uid], fact)
+        return self.finding("safety", "delivery", fact.at_ms, sentence, self._half_messages[fact.uid], fact)
