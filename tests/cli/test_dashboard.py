@@ -14,8 +14,8 @@ from steelyard.dashboard.server import Dashboard
 from steelyard.serve.embedded import Cluster
 from tests import forkserver
 from tests.dashboard.http_client import http_request
+from tests.waiting import LONGEST_S
 
-_SECONDS = 30
 _TOKEN = "0123456789abcdef"
 
 
@@ -39,7 +39,7 @@ def test_it_says_one_line_serves_and_stops_cleanly(tmp_path: Path, how: signal.S
                 about = http_request(seen, "/api/about", headers={"Authorization": f"Bearer {_TOKEN}"})
                 assert about.json["namesrv"] == cluster.namesrv
                 process.send_signal(how)
-                rest, complaints = process.communicate(timeout=_SECONDS)
+                rest, complaints = process.communicate(timeout=LONGEST_S)
                 assert (process.returncode, rest, complaints) == (0, "", "")
             finally:
                 process.kill()

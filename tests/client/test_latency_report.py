@@ -10,10 +10,10 @@ from steelyard.client.admin.producers import ProducerBrokerLatency
 from steelyard.client.sync.admin import Admin
 from steelyard.client.sync.producer import Producer
 from steelyard.model import Message
-from steelyard.net.clock import steady_ms
 from steelyard.wire.codes import RequestCode
 from tests.client.proxy import Detour
 from tests.client.send_paths import Way, both_ways
+from tests.latency_clock import Advance
 from tests.waiting import until
 
 ORDER = Message("orders", b"x")
@@ -39,24 +39,8 @@ def ledger_of(group: str, namesrv: str) -> Iterator[Look]:
         yield look
 
 
-@pytest.fixture
-def advance(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
-    """Stop the clock that latencies are measured by, and give what advances it: a busy machine has no effect."""
-    now_ms = steady_ms()
-
-    def advance(by_ms: int) -> None:
-        nonlocal now_ms
-        now_ms += by_ms
-
-    for module in ("prepare", "latency_report", "send_async", "send_blocking"):
-        monkeypatch.setattr(f"steelyard.client.producer.{module}.steady_ms", lambda: now_ms)
-    return advance
-
-
 @both_ways
-def test_a_broker_that_begins_and_ends_to_be_avoided_is_told_of(
-    around: Detour, way: Way, advance: Callable[[int], None]
-) -> None:
+def test_a_broker_that_begins_and_ends_to_be_avoided_is_told_of(around: Detour, way: Way, advance: Advance) -> None:
     with (
         ledger_of("shop", around.namesrv) as look,
         Producer(around.namesrv, group="shop", avoid_slow_brokers=True, latency_table=TABLE, timeout_s=30) as producer,

@@ -38,6 +38,7 @@ def test_nobody_sends_at_first(dashboard: Dashboard) -> None:
     assert (told["count"], told["producers"], told["brokers"]) == (0, [], [])
 
 
+@pytest.mark.usefixtures("advance")
 def test_a_ledger_is_told_by_who_keeps_one_and_null_for_the_others(orders: Cluster, dashboard: Dashboard) -> None:
     with (
         Producer(orders.namesrv, group="weighing", avoid_slow_brokers=True) as weighing,
