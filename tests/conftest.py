@@ -9,11 +9,12 @@ import pytest
 from tests import forkserver
 from tests.intervals import tenth_of_the_intervals, whole_intervals
 from tests.lanes import Lanes
+from tests.latency_clock import advance
 from tests.leftovers import Leftovers
 from tests.packaging.building import Built, build
 from tests.spark.sessions import spark
 
-__all__ = ["spark", "tenth_of_the_intervals", "whole_intervals"]
+__all__ = ["advance", "spark", "tenth_of_the_intervals", "whole_intervals"]
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,22 +1,26 @@
 """A tenth of the intervals that production has, for clients, brokers and pages of ours in this process.
 
 Heartbeats, refreshes and rounds come ten times as often, so tests that wait for one wait a tenth. Deadlines are never
-shorter: on a busy machine an answer may take its time, and what is late must not be taken for lost. A client has
-a minute to connect, and an `Admin` a minute for each request; tests of servers that are not there say how long they
-wait.
+shorter: on a busy machine an answer may take its time, and what is late must not be taken for lost. A client, a command
+and a send have a minute, as has each request that waits for an answer; tests of servers that are not there or do not
+answer say how long they wait.
 """
 
 import importlib
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 
 from steelyard.balance.group.options import MemberOptions, MemberTimings
+from steelyard.cli.shared.options import ClientOptions
+from steelyard.client.admin.admin_session import AdminSession
 from steelyard.client.config import ClientConfig
 from steelyard.client.consumer.options import ConsumerOptions
+from steelyard.client.producer.options import ProducerOptions
 from steelyard.client.pull_consumer.options import PullConsumerOptions
+from steelyard.client.session import Session
 
 __all__ = ["shorten", "tenth_of_the_intervals", "whole_intervals"]
 
@@ -46,7 +50,19 @@ _INTERVALS = (
     "steelyard.dashboard.api.topics._GROUPS_MS",
 )
 _TIMEOUT_S = 60
-_ADMIN_TIMEOUT = "steelyard.client.admin.admin_session._REQUEST_TIMEOUT_MS"
+_TIMEOUTS = (
+    "steelyard.broker.requests.consumers._STATUS_TIMEOUT_MS",
+    "steelyard.cli.check_run._NAME_SERVER_TIMEOUT_S",
+    "steelyard.client.admin.admin_session._REQUEST_TIMEOUT_MS",
+    "steelyard.client.admin.group_description._MEMBER_TIMEOUT_MS",
+    "steelyard.client.topic_routes._LAST_TRY_TIMEOUT_MS",
+)
+_DEFAULTS: tuple[tuple[Callable[..., object], str], ...] = (
+    (ClientConfig.__init__, "timeout_s"),
+    (AdminSession.request, "timeout_ms"),
+    (Session.request, "timeout_ms"),
+    (Session.request_ok, "timeout_ms"),
+)
 # Of the times of a member, those between two tries; who gives times of their own has them.
 _PAUSES = ("query_retry_ms", "commit_ms", "pull_retry_ms", "send_back_retry_ms", "suspend_ms")
 
@@ -76,12 +92,36 @@ def shorten(patch: pytest.MonkeyPatch) -> dict[str, float]:
         module, _, constant = name.rpartition(".")
         whole[name] = getattr(importlib.import_module(module), constant)
         patch.setattr(name, whole[name] // 10 if isinstance(whole[name], int) else whole[name] / 10)
-    assert ClientConfig.__init__.__kwdefaults__ is not None
-    patch.setitem(ClientConfig.__init__.__kwdefaults__, "timeout_s", _TIMEOUT_S)
-    patch.setattr(_ADMIN_TIMEOUT, _TIMEOUT_S * 1000)
+    for name in _TIMEOUTS:
+        module, _, constant = name.rpartition(".")
+        whole[name] = getattr(importlib.import_module(module), constant)
+        patch.setattr(name, _minute(name))
+    for function, parameter in _DEFAULTS:
+        defaults = function.__kwdefaults__
+        assert defaults is not None
+        patch.setitem(defaults, parameter, _minute(parameter))
+    patch.setattr(ClientOptions, "config", _patient(ClientOptions.config))
+    patch.setattr(ProducerOptions.__init__, "__defaults__", _patient_sends())
     for kind in (ConsumerOptions, PullConsumerOptions):
         patch.setattr(kind, "member_options", _in_a_hurry(kind.member_options))
     return whole
+
+
+def _minute(name: str) -> int:
+    return _TIMEOUT_S * (1000 if name.lower().endswith("_ms") else 1)
+
+
+def _patient(of_production: Callable[[ClientOptions], ClientConfig]) -> Callable[[ClientOptions], ClientConfig]:
+    def config(options: ClientOptions) -> ClientConfig:
+        assert ClientOptions.__init__.__kwdefaults__ is not None
+        is_given = options.timeout != ClientOptions.__init__.__kwdefaults__["timeout"]
+        return of_production(options if is_given else replace(options, timeout=_TIMEOUT_S))
+
+    return config
+
+
+def _patient_sends() -> tuple[object, ...]:
+    return tuple(_TIMEOUT_S if each.name == "timeout_s" else each.default for each in fields(ProducerOptions))
 
 
 def _in_a_hurry(of_production: Callable[..., MemberOptions]) -> Callable[..., MemberOptions]:

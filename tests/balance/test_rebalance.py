@@ -450,11 +450,14 @@ def test_routes_differ_between_members_and_each_queue_is_planned_once_they_agree
 def test_a_topic_that_did_not_exist_is_new_from_its_first_message_on() -> None:
     cluster = GroupHarness({"a": {"t": 2}})
     member = cluster.join(NAMES[0], "t", "later")
+    assert not member.rebalancer.missing_topics(), "nobody answered yet"
     cluster.run(10_000)
+    assert "later" in member.rebalancer.missing_topics()
     assert len(member.plan) == 2
     cluster.routed["a"] = cluster.brokers["a"].queues = {"t": 2, "later": 2}
     cluster.run(6_000)
     assert len(member.plan) == 4
+    assert "later" not in member.rebalancer.missing_topics()
     assert member.rebalancer.is_new(Queue("later", "a", 0))
     assert not member.rebalancer.is_new(Queue("t", "a", 0))
     assert member.rebalancer.is_new(Queue(RETRY, "a", 0)), "what failed is never passed over"

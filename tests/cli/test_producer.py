@@ -1,5 +1,7 @@
 """`steelyard producer`: producers are listed with all brokers that know them."""
 
+import pytest
+
 from steelyard.cli.shared.exit_codes import ExitCode
 from steelyard.client.sync.producer import Producer
 from steelyard.model import Message
@@ -34,6 +36,7 @@ def test_producers_are_listed_and_shown_in_every_format(cluster: Cluster, run: R
     assert "Online are: none" in gone.err
 
 
+@pytest.mark.usefixtures("advance")
 def test_latencies_are_shown_and_producers_without_them_counted(cluster: Cluster, run: RunCommand) -> None:
     create_topic(cluster.namesrv, "weighed")
     with (

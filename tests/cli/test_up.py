@@ -23,8 +23,7 @@ from steelyard.wire.bodies.topics import TopicConfig
 from steelyard.wire.codes import RequestCode, ResponseCode
 from tests import forkserver
 from tests.serve.raw_connection import RawConnection, brokers_of, pull_all, send, send_command
-
-_SECONDS = 30
+from tests.waiting import LONGEST_S
 
 
 @contextmanager
@@ -60,7 +59,7 @@ def test_it_says_one_line_serves_and_stops_cleanly(tmp_path: Path, how: signal.S
             assert [record.body for record in pull_all(connection, "orders")] == [b"hello"]
             process.send_signal(how)
             assert connection.is_closed_by_server()
-        rest, complaints = process.communicate(timeout=_SECONDS)
+        rest, complaints = process.communicate(timeout=LONGEST_S)
         assert (process.returncode, rest, complaints) == (0, "", "")
     assert main(["store", "verify", str(tmp_path / "here" / "broker-1")]) == 0
     assert (tmp_path / "here" / "broker-1" / "steelyard" / "closed.json").exists()
@@ -77,7 +76,7 @@ def test_it_shows_people_where_everything_is(tmp_path: Path) -> None:
         assert lines[3][1].startswith("http://127.0.0.1:")
         assert lines[4][-1] == "Ctrl-C"
         process.send_signal(signal.SIGINT)
-        assert process.wait(_SECONDS) == 0
+        assert process.wait(LONGEST_S) == 0
 
 
 @pytest.mark.process
@@ -87,7 +86,7 @@ def test_memory_leaves_nothing_behind(tmp_path: Path) -> None:
         with RawConnection(brokers["broker-0"]) as connection:
             send(connection, "orders", b"hello")
         process.terminate()
-        assert process.wait(_SECONDS) == 0
+        assert process.wait(LONGEST_S) == 0
     assert list(tmp_path.iterdir()) == []
 
 
@@ -124,7 +123,7 @@ def test_a_topic_that_a_send_makes_has_as_many_queues_as_brokers_are_set_up(tmp_
                 answer = connection.request(RequestCode.GET_TOPIC_CONFIG, {"topic": f"orders-{number}"})
                 assert decode_body(TopicConfig, answer.body).write_queues == (2 if words else 4)
             process.terminate()
-            assert process.wait(_SECONDS) == 0
+            assert process.wait(LONGEST_S) == 0
 
 
 @pytest.mark.process
@@ -160,7 +159,7 @@ def test_a_name_server_alone_is_joined_by_a_broker_alone(tmp_path: Path) -> None
             assert ready(broker)[0] == name_server
             assert brokers_of(name_server, "TBW102") == {"a"}
             broker.terminate()
-            assert broker.wait(_SECONDS) == 0
+            assert broker.wait(LONGEST_S) == 0
             assert brokers_of(name_server, "TBW102") == set()
 
 
@@ -183,7 +182,7 @@ def test_a_locked_directory_is_one_sentence(tmp_path: Path) -> None:
     with up("--json", "--port", "0", cwd=tmp_path, python=[sys.executable]) as first:
         ready(first)
         with up("--json", "--port", "0", cwd=tmp_path) as second:
-            out, complaints = second.communicate(timeout=_SECONDS)
+            out, complaints = second.communicate(timeout=LONGEST_S)
             assert (second.returncode, out) == (1, "")
         (sentence,) = complaints.splitlines()
         assert f"is in use by process {first.pid}; stop that process, or use another directory" in sentence
@@ -251,7 +250,7 @@ def test_the_dashboard_is_there_and_goes_with_it(tmp_path: Path) -> None:
     with up("--json", "--port", "0", "--memory", cwd=tmp_path) as process:
         output = json.loads(line_of(process.stdout))
         where = urlsplit(output["dashboard"])
-        connection = HTTPConnection(where.netloc, timeout=_SECONDS)
+        connection = HTTPConnection(where.netloc, timeout=LONGEST_S)
         for path, status, part in (
             (f"/?{where.query}", 303, b""),
             ("/metrics", 200, b"rocketmq_"),
@@ -263,7 +262,7 @@ def test_the_dashboard_is_there_and_goes_with_it(tmp_path: Path) -> None:
             assert part in answer.read()
         connection.close()
         process.terminate()
-        rest, complaints = process.communicate(timeout=_SECONDS)
+        rest, complaints = process.communicate(timeout=LONGEST_S)
         assert (process.returncode, rest, complaints) == (0, "", "")
 
 

@@ -13,11 +13,9 @@ from steelyard.wire.codes import RequestCode
 from steelyard.wire.headers.send import SendMessageV2
 from steelyard.wire.properties import encode_properties
 from tests.serve.raw_connection import RawConnection
-from tests.waiting import until
+from tests.waiting import LONGEST_S, until
 
 __all__ = ["Seen", "clocked", "fill", "make_topic", "put"]
-
-_LONGEST_S = 30.0
 
 
 @contextmanager
@@ -53,7 +51,7 @@ class Seen:
         """Return how often each body was seen."""
         return Counter(self.bodies)
 
-    def wait(self, bodies: Iterable[bytes], timeout_s: float = _LONGEST_S) -> None:
+    def wait(self, bodies: Iterable[bytes], timeout_s: float = LONGEST_S) -> None:
         """Wait until all of these were seen."""
         wanted = set(bodies)
         until(lambda: wanted <= set(self.bodies), f"seeing all of {len(wanted)} messages", timeout_s)

@@ -1,6 +1,5 @@
 """What tests of pull consumers share: topics with queues and messages, and polling until something is true."""
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 
 from steelyard.client.consumer.received_message import ReceivedMessage
@@ -14,6 +13,7 @@ from steelyard.wire.headers.admin import CreateTopic
 from steelyard.wire.headers.send import SendMessageV2
 from steelyard.wire.properties import encode_properties
 from tests.serve.raw_connection import RawConnection
+from tests.waiting import until
 
 __all__ = ["bodies", "crash", "drain", "fill", "make_topic", "poll_until", "put_all"]
 
@@ -61,10 +61,7 @@ def poll_until(
 ) -> list[ReceivedMessage]:
     """Poll until what was polled is enough."""
     polled: list[ReceivedMessage] = []
-    end = time.monotonic() + 20
-    while not enough(polled):
-        assert time.monotonic() < end, f"only {len(polled)} messages came"
-        polled += consumer.poll(0.2, most)
+    until(lambda: enough(polled), "enough was polled", meanwhile=lambda: polled.extend(consumer.poll(0.2, most)))
     return polled
 
 

@@ -100,10 +100,11 @@ def test_connections_to_one_server_are_dropped_alone(server: Broker, pool: Conne
 
 
 def test_a_server_that_is_not_there_is_reported(pool: ConnectionPool) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as gone:
-        address = f"127.0.0.1:{gone.getsockname()[1]}"
-    with pytest.raises(CannotConnect):
-        pool.acquire(address, ClientConfig(address))
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{closed.getsockname()[1]}"
+        with pytest.raises(CannotConnect):
+            pool.acquire(address, ClientConfig(address))
 
 
 @pytest.mark.process

@@ -23,7 +23,7 @@ from steelyard.client.sync.consumer import Consumer
 from steelyard.errors import ConfigurationError, NoNameServer
 from steelyard.serve.embedded import Cluster
 from tests.client.consumer_scene import Seen, fill, make_topic, put
-from tests.waiting import until
+from tests.waiting import LONGEST_S, until
 
 _ROOT = Path(__file__).parents[2]
 
@@ -69,7 +69,7 @@ def test_a_signal_lets_what_runs_finish_and_commits_it(cluster: Cluster, kind: s
         program.send_signal(number)
         _read_until(program, "done one")
         assert _read_until(program, "ended") == "ended []\n"
-        assert program.wait(10) == 0
+        assert program.wait(LONGEST_S) == 0
     with Admin(cluster.namesrv) as admin:
         assert [each.committed for each in admin.offsets.list(f"{topic}-group", topic)] == [1]
         assert not admin.groups.members(f"{topic}-group")
@@ -85,7 +85,7 @@ def test_a_handler_slower_than_the_bound_does_not_hold_up_the_end(cluster: Clust
         _read_until(program, "begun one")
         program.send_signal(signal.SIGTERM)
         _read_until(program, "ended")
-        assert program.wait(20) == 0
+        assert program.wait(LONGEST_S) == 0
         assert program.stderr is not None
         assert "of its handlers still run" in program.stderr.read()
     with Admin(cluster.namesrv) as admin:
@@ -106,7 +106,7 @@ def test_a_second_signal_ends_at_once(cluster: Cluster, kind: str) -> None:
             until(lambda: _is_leaving(admin, topic), "leaving")
         program.send_signal(signal.SIGTERM)
         _read_until(program, "ended")
-        assert program.wait(20) == 0
+        assert program.wait(LONGEST_S) == 0
     # What was in a handler was not done: it comes again.
     seen = Seen()
     heir = Consumer(cluster.namesrv, group=f"{topic}-group")

@@ -16,12 +16,11 @@ from steelyard.serve.embedded import Cluster
 from steelyard.wire import stored_messages
 from steelyard.wire.limits import DECOMPRESSED_BYTES
 from tests.client.consumer_scene import Seen, make_topic, put
-from tests.waiting import until
+from tests.waiting import LONGEST_S, until
 
 _ZLIB = 0x301
 _LARGE = 4 << 20
 _LARGE_BODY = zlib.compress(bytes(_LARGE))
-_WAIT_S = 30
 
 
 @pytest.fixture(scope="module")
@@ -79,12 +78,12 @@ def test_who_finds_no_room_waits_until_others_are_done() -> None:
     threads = [threading.Thread(target=work) for _ in range(3)]
     for thread in threads:
         thread.start()
-    assert began.wait(_WAIT_S)
+    assert began.wait(LONGEST_S)
     assert budget.used_bytes == DECOMPRESSED_BYTES
     assert not ended.is_set()
     budget.release(DECOMPRESSED_BYTES)
     for thread in threads:
-        thread.join(_WAIT_S)
+        thread.join(LONGEST_S)
     assert budget.used_bytes == 0
 
 
@@ -97,7 +96,7 @@ def test_a_task_that_waits_for_room_is_woken_from_a_thread() -> None:
         await asyncio.sleep(0)
         gone.cancel()
         await asyncio.to_thread(budget.release, DECOMPRESSED_BYTES)
-        async with asyncio.timeout(_WAIT_S):
+        async with asyncio.timeout(LONGEST_S):
             await second
         return budget.used_bytes
 
@@ -143,7 +142,7 @@ def test_what_waits_counts_as_it_is_stored(cluster: Cluster) -> None:
 
     @consumer.handles("waiting")
     def take(message: ReceivedMessage) -> None:
-        go.wait(_WAIT_S)
+        go.wait(LONGEST_S)
         seen.record_message(message)
 
     with consumer:

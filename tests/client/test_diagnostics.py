@@ -20,8 +20,7 @@ from steelyard.wire.codes import ResponseCode
 from steelyard.wire.command import Command, response_to
 from steelyard.wire.frames import FrameDecoder, encode_frame
 from tests.net.test_tls import AUTHORITY, FILES
-
-_PATIENCE_S = 3.0
+from tests.waiting import LONGEST_S
 
 
 class _Server:
@@ -60,7 +59,7 @@ def seen(
         server = _Server(code)
         async with await asyncio.start_server(server.serve, "127.0.0.1", 0, ssl=context) as running:
             port = running.sockets[0].getsockname()[1]
-            (found,) = await probe_name_servers(ClientConfig(f"localhost:{port}", tls=tls), _PATIENCE_S)
+            (found,) = await probe_name_servers(ClientConfig(f"localhost:{port}", tls=tls), LONGEST_S)
             for line in server.connections:
                 line.transport.abort()
                 with suppress(OSError):

@@ -20,9 +20,9 @@ from steelyard import Admin, ClientConfig, Message, Producer
 from steelyard.client.sync.client import open_clients
 from steelyard.errors import NoNameServer
 from steelyard.serve.embedded import Cluster
+from tests.waiting import LONGEST_S
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-LONGEST_S = 50
 
 
 class Program:

@@ -14,12 +14,11 @@ import pytest
 from steelyard.client.sync.admin import Admin
 from steelyard.serve.embedded import Cluster
 from tests.client.consumer_scene import make_topic, put
-from tests.waiting import until
+from tests.waiting import LONGEST_S, until
 
 pytestmark = pytest.mark.process
 
 _ROOT = Path(__file__).parents[2]
-_LONGEST_S = 30
 _HEAD = """
 import asyncio, logging, os, signal, sys, threading, time
 from steelyard import Consumer, Message, Producer, PullConsumer, aio
@@ -68,7 +67,7 @@ def _read_until(program: "subprocess.Popen[str]", wanted: str) -> None:
 
 def _errors(program: "subprocess.Popen[str]", code: int = 0) -> str:
     assert program.stderr is not None
-    assert program.wait(_LONGEST_S) == code, program.stderr.read()
+    assert program.wait(LONGEST_S) == code, program.stderr.read()
     return program.stderr.read()
 
 
@@ -98,7 +97,7 @@ def test_what_nobody_closed_is_closed_when_the_process_ends(cluster: Cluster) ->
         while not puller.poll(): pass
         producer.send(Message(topic, b"three"))
         producer.submit(Message(topic, b"four"))
-        assert begun.wait(30)
+        assert begun.wait(60)
     """
     with _program(cluster, topic, program) as running:
         assert not _errors(running)
@@ -114,7 +113,7 @@ def test_a_broadcasting_member_keeps_its_offsets_when_nobody_stops_it(cluster: C
         consumer = Consumer(namesrv, group=group, start_from="first", mode="broadcast", offsets_dir=sys.argv[3])
         consumer.handles(topic)(lambda message: message.body == b"two" and begun.set())
         consumer.start()
-        assert begun.wait(30)
+        assert begun.wait(60)
     """
     with _program(cluster, topic, program, str(tmp_path)) as running:
         assert not _errors(running)
@@ -129,7 +128,7 @@ def test_a_process_ends_by_sys_exit_while_a_handler_never_returns(cluster: Clust
         consumer = Consumer(namesrv, group=group, start_from="first", drain_s=0.1, times=times)
         consumer.handles(topic)(lambda message: begun.set() or time.sleep(600))
         consumer.start()
-        assert begun.wait(30)
+        assert begun.wait(60)
         sys.exit(3)
     """
     with _program(cluster, topic, program) as running:
@@ -305,7 +304,7 @@ def test_a_loop_that_ends_under_a_consumer_begins_no_more_messages(cluster: Clus
         say("ended")
     """
     with _program(cluster, topic, program) as running:
-        out, _ = running.communicate(timeout=_LONGEST_S)
+        out, _ = running.communicate(timeout=LONGEST_S)
         assert out.split("\n")[-2] == "ended"
         assert out.count("begun") == 1
 
@@ -317,7 +316,7 @@ def test_a_consumer_that_runs_in_a_thread_ends_with_the_process(cluster: Cluster
         consumer = Consumer(namesrv, group=group, start_from="first")
         consumer.handles(topic)(lambda message: begun.set())
         threading.Thread(target=consumer.run, daemon=True).start()
-        assert begun.wait(30)
+        assert begun.wait(60)
     """
     with _program(cluster, topic, program) as running:
         assert not _errors(running)
@@ -336,7 +335,7 @@ def test_a_check_that_never_returns_does_not_keep_a_process_alive(cluster: Clust
         async def ask():
             desk._session.spawn(desk._run_check(desk._check, "broker-0", None, Half()))
         producer._ensure_open().run(ask())
-        assert asked.wait(30)
+        assert asked.wait(60)
     """
     with _program(cluster, topic, program) as running:
         assert not _errors(running)
@@ -351,7 +350,7 @@ def test_a_member_of_a_parent_that_dies_is_gone_at_once_though_its_child_lives(c
         consumer.handles(topic)(lambda message: begun.set())
         consumer.start()
         producer = Producer(namesrv)
-        assert begun.wait(30)
+        assert begun.wait(60)
         producer.send(Message(topic, b"two"))
         if not os.fork():
             for use in (lambda: producer.send(Message(topic, b"no")), consumer.explain, consumer.start):

@@ -94,6 +94,7 @@ def test_messages_that_linger_leave_before_their_properties_are_too_much_for_a_b
         assert all(future.result().message_id for future in futures)
 
 
+@pytest.mark.usefixtures("advance")
 def test_too_many_properties_are_the_senders_fault_and_not_the_brokers() -> None:
     wordy = Message("orders", b"x", properties={"words": "x" * 33_000})
     with scene() as cluster, Producer(cluster.namesrv, avoid_slow_brokers=True) as producer:

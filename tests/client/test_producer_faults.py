@@ -18,6 +18,7 @@ from steelyard.wire.codes import RequestCode
 from tests.client.proxy import Detour, detour
 from tests.client.send_paths import Way, both_ways
 from tests.client.sending_scene import scene, stored, stored_bodies
+from tests.latency_clock import Advance
 from tests.waiting import until
 
 ORDER = Message("orders", b"x")
@@ -126,21 +127,19 @@ def test_a_connection_that_was_cut_while_nobody_sent_costs_nothing_much(around: 
 
 
 @both_ways
-def test_a_slow_broker_is_avoided_and_shown(around: Detour, way: Way) -> None:
-    # The classic table, because it avoids for so long that a busy machine does not outlast it.
+def test_a_slow_broker_is_avoided_and_shown(around: Detour, way: Way, advance: Advance) -> None:
     with Producer(around.namesrv, avoid_slow_brokers=True, latency_table="classic") as producer:
         for _ in range(16):
             way(producer)(ORDER)
-        around.brokers["broker-1"].delay_ms = 800
+        around.brokers["broker-1"].on_send = lambda: advance(800)
         sent = [way(producer)(ORDER) for _ in range(20)]
         slow = [each for each in sent if each.queue.broker == "broker-1"]
         assert len(slow) == 1, "one send meets it, the next ones walk around"
         standing = {each.broker: each for each in producer.brokers()}
         assert standing["broker-1"].share == 0
         assert standing["broker-1"].avoided_until_ms is not None
-        assert standing["broker-1"].why.startswith("it took ")
+        assert standing["broker-1"].why.startswith("it took 800 ms")
         assert standing["broker-0"].why == ""
-        around.brokers["broker-1"].delay_ms = 0
 
 
 @both_ways
@@ -191,15 +190,14 @@ def test_a_broker_that_dies_under_load_loses_no_message_of_those_that_were_promi
 
 def test_of_many_messages_the_error_says_which_are_stored(cluster: Cluster, around: Detour) -> None:
     stuck = Queue("orders", "broker-1", 3)
-    with Producer(around.namesrv, timeout_s=0.8) as producer:
+    with Producer(around.namesrv) as producer:
         producer.send(ORDER, queue=stuck)
-        around.brokers["broker-1"].swallows = True
+        around.brokers["broker-1"].refuse()
         with pytest.raises(PartlySent) as caught:
             producer.send_many(
                 [Message("orders", b"%d" % number) for number in range(40)],
                 key=lambda message: int(message.body) % 8,
             )
-        around.brokers["broker-1"].swallows = False
     error = caught.value
     assert len(error.results) == 40
     assert len(error.stored) == 20

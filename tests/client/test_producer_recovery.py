@@ -16,6 +16,7 @@ from steelyard.wire.codes import RequestCode
 from steelyard.wire.command import Command
 from tests.client.proxy import Detour
 from tests.client.send_paths import Way, both_ways
+from tests.latency_clock import Advance
 from tests.waiting import until
 
 ORDER = Message("orders", b"x")
@@ -39,7 +40,7 @@ def test_the_first_send_after_all_brokers_were_gone_finds_them(around: Detour, w
 @both_ways
 @pytest.mark.parametrize("avoids", [False, True])
 def test_a_broker_that_a_route_has_lost_is_used_again_soon_after_it_is_back(
-    cluster: Cluster, way: Way, *, avoids: bool
+    cluster: Cluster, way: Way, advance: Advance, *, avoids: bool
 ) -> None:
     with Producer(cluster.namesrv, avoid_slow_brokers=avoids, latency_table=SHORT) as producer:
         for _ in range(8):
@@ -52,7 +53,7 @@ def test_a_broker_that_a_route_has_lost_is_used_again_soon_after_it_is_back(
             assert (shown["broker-1"].share, shown["broker-1"].why) == (0, "it failed"), "what is lost is still shown"
         cluster.start_broker("broker-1")
         # Routes are looked up every 30 s at the latest: this is sooner.
-        until(lambda: way(producer)(ORDER).queue.broker == "broker-1")
+        until(lambda: way(producer)(ORDER).queue.broker == "broker-1", meanwhile=lambda: advance(100))
 
 
 @both_ways

@@ -25,6 +25,7 @@ from steelyard.wire.codes import RequestCode
 from steelyard.wire.command import Command, response_to
 from steelyard.wire.frames import FrameDecoder, encode_frame
 from tests.threads import started_threads
+from tests.waiting import LONGEST_S
 
 T = TypeVar("T")
 _CONFIG = Command(RequestCode.GET_BROKER_CONFIG)
@@ -42,7 +43,7 @@ def _with(namesrv: str, work: Callable[[Session], Awaitable[T]], timeout_s: floa
     return asyncio.run(run())
 
 
-async def _until(condition: Callable[[], bool], timeout_s: float = 10.0) -> None:
+async def _until(condition: Callable[[], bool], timeout_s: float = LONGEST_S) -> None:
     end_s = asyncio.get_running_loop().time() + timeout_s
     while not condition():
         assert asyncio.get_running_loop().time() < end_s, "it did not happen in time"

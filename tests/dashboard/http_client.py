@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from steelyard.dashboard.server import Dashboard
+from tests.waiting import LONGEST_S
 
 __all__ = ["HttpResponse", "get", "http_request", "post", "stream"]
 
@@ -26,7 +27,7 @@ class HttpResponse:
         return json.loads(self.body)
 
 
-def _connect(dashboard: Dashboard, timeout_s: float = 20.0) -> HTTPConnection:
+def _connect(dashboard: Dashboard, timeout_s: float = LONGEST_S) -> HTTPConnection:
     where = urlsplit(dashboard.address)
     assert where.hostname is not None
     return HTTPConnection(where.hostname, where.port, timeout=timeout_s)

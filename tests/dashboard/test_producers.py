@@ -38,6 +38,7 @@ def test_nobody_sends_at_first(dashboard: Dashboard) -> None:
     assert (reported["count"], reported["producers"], reported["brokers"]) == (0, [], [])
 
 
+@pytest.mark.usefixtures("advance")
 def test_latency_is_reported_by_producers_that_track_it_and_null_for_the_others(
     orders: Cluster, dashboard: Dashboard
 ) -> None:

@@ -82,20 +82,22 @@ def ground(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         pytest.skip(str(problem))
 
 
-def test_a_broker_that_is_killed_is_avoided_and_used_again(ground: Ground) -> None:
+def test_a_broker_that_is_killed_is_avoided_and_used_again(ground: Ground, tmp_path: Path) -> None:
     # The other one is as good, but Apache's name server would go with it.
-    show("a broker is killed", broker_trouble.a_broker_is_killed(ground, PACE, WEST))
+    show("a broker is killed", broker_trouble.a_broker_is_killed(ground, PACE, WEST), tmp_path)
 
 
 @pytest.mark.parametrize("broker", [EAST, WEST])
-def test_a_broker_that_is_halted_is_avoided_and_used_again(ground: Ground, broker: str) -> None:
-    show(f"{broker} is halted", broker_trouble.a_broker_is_halted(ground, PACE, broker))
+def test_a_broker_that_is_halted_is_avoided_and_used_again(ground: Ground, tmp_path: Path, broker: str) -> None:
+    show(f"{broker} is halted", broker_trouble.a_broker_is_halted(ground, PACE, broker), tmp_path)
 
 
 @pytest.mark.parametrize("broker", [EAST, WEST])
-def test_a_slow_broker_is_avoided_and_where_all_are_slow_sends_go_on(ground: Ground, broker: str) -> None:
-    show(f"{broker} is slow", broker_trouble.brokers_are_slow(ground, PACE, broker))
+def test_a_slow_broker_is_avoided_and_where_all_are_slow_sends_go_on(
+    ground: Ground, tmp_path: Path, broker: str
+) -> None:
+    show(f"{broker} is slow", broker_trouble.brokers_are_slow(ground, PACE, broker), tmp_path)
 
 
-def test_a_lost_name_server_is_not_noticed(ground: Ground) -> None:
-    show("a name server is lost", broker_trouble.a_name_server_is_lost(ground, PACE))
+def test_a_lost_name_server_is_not_noticed(ground: Ground, tmp_path: Path) -> None:
+    show("a name server is lost", broker_trouble.a_name_server_is_lost(ground, PACE), tmp_path)

@@ -59,7 +59,7 @@ def test_planned_changes_lose_nothing_and_repeat_nothing(pair: BrokerPair, tmp_p
     handlings = trial.run(_planned(trial), patience_s=PATIENCE_S)
     again, disorder = repeats(handlings), out_of_order(handlings) if orderly else []
     together = list(overlaps(handlings)) if orderly else []
-    _show(f"planned churn, {'orderly' if orderly else 'concurrent'}, on {pair.backend}", trial, handlings)
+    _show(f"planned churn, {'orderly' if orderly else 'concurrent'}, on {pair.backend}", trial, handlings, tmp_path)
     assert not again, _some(again)
     assert not disorder
     assert not together
@@ -68,7 +68,7 @@ def test_planned_changes_lose_nothing_and_repeat_nothing(pair: BrokerPair, tmp_p
 def test_a_kill_repeats_no_more_than_was_not_committed(pair: BrokerPair, tmp_path: Path) -> None:
     trial = _trial(pair, tmp_path, orderly=False, handling_ms=2)
     handlings = trial.run(crashes(trial, 4, 8), patience_s=PATIENCE_S)
-    _show(f"kills, concurrent, on {pair.backend}", trial, handlings)
+    _show(f"kills, concurrent, on {pair.backend}", trial, handlings, tmp_path)
     killed_ns = {member.log.stem: member.killed_ns for member in trial.gone if member.killed_ns is not None}
     for found in repeats(handlings).values():
         first, *others = found
@@ -82,12 +82,12 @@ def test_order_is_kept_through_kills(pair: BrokerPair, tmp_path: Path) -> None:
         pytest.skip("Apache's broker keeps the locks of a dead member for a minute")
     trial = _trial(pair, tmp_path, orderly=True)
     handlings = trial.run(crashes(trial, 4, 8), patience_s=PATIENCE_S)
-    _show(f"kills, orderly, on {pair.backend}", trial, handlings)
+    _show(f"kills, orderly, on {pair.backend}", trial, handlings, tmp_path)
     assert not out_of_order(handlings)
     assert not list(overlaps(handlings))
 
 
-def _show(title: str, trial: Trial, handlings: list[HandlerRun]) -> None:
+def _show(title: str, trial: Trial, handlings: list[HandlerRun], folder: Path) -> None:
     under_way = sum(each.end_ns is None for each in handlings)
     again = repeats(handlings)
     killed_ns = {member.log.stem: member.killed_ns for member in trial.gone if member.killed_ns is not None}
@@ -107,7 +107,7 @@ def _show(title: str, trial: Trial, handlings: list[HandlerRun]) -> None:
             default=None,
         ),
     }
-    show(title, [row])
+    show(title, [row], folder)
 
 
 def _some(again: dict[str, list[HandlerRun]]) -> str:

@@ -9,6 +9,7 @@ each of which takes the time in which a broker believes in silence). Figures are
 import itertools
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -54,25 +55,25 @@ def party(troupe: MemberFleet, pair: BrokerPair) -> Iterator[MixedGroup]:
     party.end()
 
 
-def test_joins_and_goodbyes(party: MixedGroup, troupe: MemberFleet) -> None:
+def test_joins_and_goodbyes(party: MixedGroup, troupe: MemberFleet, tmp_path: Path) -> None:
     joins, leaves = [], []
     for _ in range(CHANGES):
         troupe.ready(OURS)
         joins.append(party.join(OURS))
         leaves.append(party.leave(party.members[0]))
-    _show(party, {"join": joins, "leave": leaves})
+    _show(party, {"join": joins, "leave": leaves}, tmp_path)
 
 
-def test_kills(party: MixedGroup, troupe: MemberFleet) -> None:
+def test_kills(party: MixedGroup, troupe: MemberFleet, tmp_path: Path) -> None:
     kills = []
     for _ in range(CHANGES):
         kills.append(party.kill(party.members[0]))
         troupe.ready(OURS)
         party.join(OURS)
-    _show(party, {"kill": kills})
+    _show(party, {"kill": kills}, tmp_path)
 
 
-def test_hangs(party: MixedGroup, troupe: MemberFleet) -> None:
+def test_hangs(party: MixedGroup, troupe: MemberFleet, tmp_path: Path) -> None:
     if not party.pair.is_ours:
         pytest.skip("Apache's broker believes in silence for two minutes")
     hangs = []
@@ -82,16 +83,16 @@ def test_hangs(party: MixedGroup, troupe: MemberFleet) -> None:
         member.kill()
         troupe.ready(OURS)
         party.join(OURS)
-    _show(party, {"hung": hangs})
+    _show(party, {"hung": hangs}, tmp_path)
 
 
-def test_queues_added(party: MixedGroup) -> None:
+def test_queues_added(party: MixedGroup, tmp_path: Path) -> None:
     (topic,) = {queue.topic for queue in party.queues}
     grown = [party.grow(topic, len(party.queues) + 2) for _ in range(CHANGES)]
-    _show(party, {"queues added": grown})
+    _show(party, {"queues added": grown}, tmp_path)
 
 
-def _show(party: MixedGroup, changes: dict[str, list[SettledChange]]) -> None:
+def _show(party: MixedGroup, changes: dict[str, list[SettledChange]], folder: Path) -> None:
     rows = []
     for what, some in changes.items():
         times = [change.settled_ms for change in some]
@@ -105,4 +106,4 @@ def _show(party: MixedGroup, changes: dict[str, list[SettledChange]]) -> None:
                 "most ms": max(times),
             }
         )
-    show(f"until every queue has one owner, {MEMBERS} members, {QUEUES} queues, on {party.pair.backend}", rows)
+    show(f"until every queue has one owner, {MEMBERS} members, {QUEUES} queues, on {party.pair.backend}", rows, folder)

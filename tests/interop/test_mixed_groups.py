@@ -13,6 +13,7 @@ import itertools
 import time
 from collections.abc import Iterator
 from itertools import chain
+from pathlib import Path
 from statistics import median
 
 import pytest
@@ -65,7 +66,7 @@ def _name(allocate: Words) -> str:
 
 @pytest.mark.parametrize("allocate", [*SHARED_BY_ALL, *SHARED_WITH_JAVA], ids=_name)
 def test_every_queue_has_one_owner_whoever_comes_and_goes(
-    troupe: MemberFleet, pair: BrokerPair, queues: list[Queue], allocate: Words
+    troupe: MemberFleet, pair: BrokerPair, queues: list[Queue], tmp_path: Path, allocate: Words
 ) -> None:
     others = [JAVA_4, JAVA_5, *([GO] if allocate in SHARED_BY_ALL else [])]
     for kind in (OURS, OURS, *others):
@@ -84,7 +85,8 @@ def test_every_queue_has_one_owner_whoever_comes_and_goes(
     party.kill(party.of(JAVA_4))
     party.join(JAVA_4)
     party.kill(party.of(JAVA_5))
-    show(f"{_name(allocate)} on {pair.backend}: ms until the last report", [_row(each) for each in party.changes])
+    rows = [_row(each) for each in party.changes]
+    show(f"{_name(allocate)} on {pair.backend}: ms until the last report", rows, tmp_path)
     party.end()
     late = [
         ours - (change.slowest_ms(JAVA) or 0)

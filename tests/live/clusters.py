@@ -119,9 +119,10 @@ def until(condition: Callable[[], object], what: str, meanwhile: Callable[[], ob
     waiting.until(condition, what, seconds, meanwhile=meanwhile)
 
 
-def closed_port() -> int:
-    """Return a port of this machine on which nobody listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+@contextmanager
+def closed_port() -> Iterator[int]:
+    """Keep a port of this machine on which nobody listens."""
+    with socket.socket() as bound:  # who is bound and does not listen refuses connections
+        bound.bind(("127.0.0.1", 0))
+        port: int = bound.getsockname()[1]
+        yield port

@@ -44,24 +44,26 @@ def test_a_group_that_is_not_there_is_reported_with_the_one_that_was_meant(admin
 
 @pytest.mark.parametrize("client", [Producer, Admin, lambda where: PullConsumer(where, group="g")])
 def test_nobody_listens_there(client: type[Producer]) -> None:
-    port = closed_port()
-    unopened = client(ClientConfig(f"127.0.0.1:{port}", timeout_s=0.2))
-    expected = rf"no name server of 127.0.0.1:{port} was reached in 0.2 s .*refused.*; check the address.* steelyard up"
-    with pytest.raises(NoNameServer, match=expected):
-        unopened.open()
-    unopened.close()
+    with closed_port() as port:
+        unopened = client(ClientConfig(f"127.0.0.1:{port}", timeout_s=0.2))
+        expected = (
+            rf"no name server of 127.0.0.1:{port} was reached in 0.2 s .*refused.*; check the address.* steelyard up"
+        )
+        with pytest.raises(NoNameServer, match=expected):
+            unopened.open()
+        unopened.close()
 
 
 def test_a_consumer_cannot_start_where_nobody_listens() -> None:
-    consumer = Consumer(ClientConfig(f"127.0.0.1:{closed_port()}", timeout_s=0.2), group="g")
-    consumer.handles("orders")(Handled())
-    with pytest.raises(NoNameServer, match="check the address"):
-        consumer.run()
+    with closed_port() as port:
+        consumer = Consumer(ClientConfig(f"127.0.0.1:{port}", timeout_s=0.2), group="g")
+        consumer.handles("orders")(Handled())
+        with pytest.raises(NoNameServer, match="check the address"):
+            consumer.run()
 
 
 def test_one_of_two_name_servers_is_enough(cluster: Live, topic: str, group: str) -> None:
-    where = f"127.0.0.1:{closed_port()};{cluster.namesrv}"
-    with Producer(where, group=group) as producer:
+    with closed_port() as port, Producer(f"127.0.0.1:{port};{cluster.namesrv}", group=group) as producer:
         assert producer.send(Message(topic, b"x")).queue.topic == topic
 
 

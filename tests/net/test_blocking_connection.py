@@ -102,10 +102,10 @@ def test_closing_wakes_the_thread_that_waits() -> None:
 
 
 def test_a_server_that_is_not_there_cannot_be_connected_to() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as gone:
-        port = gone.getsockname()[1]
-    with pytest.raises(CannotConnect, match="refused"):
-        BlockingConnection(f"127.0.0.1:{port}")
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        with pytest.raises(CannotConnect, match="refused"):
+            BlockingConnection(f"127.0.0.1:{closed.getsockname()[1]}")
     with pytest.raises(CannotConnect):
         BlockingConnection("no.such.host.invalid:1", timeout_ms=500)
     with pytest.raises(ConfigurationError):

@@ -11,6 +11,7 @@ import pytest
 from steelyard.net.connection_probe import ConnectOutcome, RequestProbe, probe_connect, probe_request, resolve_host
 from steelyard.wire.command import Command, response_to
 from steelyard.wire.frames import encode_frame
+from tests.waiting import LONGEST_S
 
 ASK = encode_frame(Command(106, opaque=7))
 Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
@@ -38,7 +39,7 @@ async def served(answer: Answer) -> AsyncIterator[int]:
                 await writer.wait_closed()
 
 
-def answer_of(answer: Answer, timeout_s: float = 5.0) -> RequestProbe:
+def answer_of(answer: Answer, timeout_s: float = LONGEST_S) -> RequestProbe:
     """Ask a server, and return what came."""
 
     async def ask() -> RequestProbe:
@@ -60,21 +61,21 @@ def answering(words: bytes) -> Answer:
 
 
 def test_a_name_has_addresses_or_a_reason() -> None:
-    found, why = asyncio.run(resolve_host("localhost", 9876, 5.0))
+    found, why = asyncio.run(resolve_host("localhost", 9876, LONGEST_S))
     assert (bool(found), why) == (True, "")
     for host in ("nowhere.invalid", "\x00", "a" * 300):
-        found, why = asyncio.run(resolve_host(host, 9876, 5.0))
+        found, why = asyncio.run(resolve_host(host, 9876, LONGEST_S))
         assert (found, bool(why)) == ((), True)
 
 
 def test_a_port_is_open_or_refused() -> None:
     async def both() -> list[ConnectOutcome]:
         async with served(answering(b"")) as port:
-            opened = await probe_connect(("127.0.0.1",), port, 5.0)
+            opened = await probe_connect(("127.0.0.1",), port, LONGEST_S)
         with socket.socket() as bound:
             bound.bind(("127.0.0.1", 0))
-            refused = await probe_connect(("127.0.0.1",), bound.getsockname()[1], 5.0)
-        return [opened[1].outcome, refused[1].outcome, (await probe_connect((), 1, 5.0))[1].outcome]
+            refused = await probe_connect(("127.0.0.1",), bound.getsockname()[1], LONGEST_S)
+        return [opened[1].outcome, refused[1].outcome, (await probe_connect((), 1, LONGEST_S))[1].outcome]
 
     assert asyncio.run(both()) == [ConnectOutcome.OPEN, ConnectOutcome.REFUSED, ConnectOutcome.FAILED]
 

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import socket
+import sys
 from itertools import pairwise
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from steelyard.errors import CannotListen
 from steelyard.net.clock import now_ms
 from steelyard.net.limits import ConnectionLimits
-from steelyard.net.server import TcpListener, is_loopback, is_wildcard
+from steelyard.net.server import TcpListener, is_loopback, is_wildcard, reserve_port
 from tests.net.toy_server import ToyServer, until
 
 
@@ -62,6 +63,18 @@ def test_without_file_descriptors_accepting_is_logged_and_retried(
     assert [record.getMessage().partition(" (")[0].partition(" ")[2] for record in caplog.records] == [
         "cannot accept connections"
     ]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere no listener may have a port that a socket keeps")
+def test_a_reserved_port_is_for_who_comes_back_to_it_and_not_for_a_port_beside() -> None:
+    reserved = reserve_port("127.0.0.1", 0)
+    assert reserved is not None
+    with reserved:
+        port: int = reserved.getsockname()[1]
+        with pytest.raises(CannotListen, match=f"port {port} of 127.0.0.1 is in use"):
+            TcpListener.bind("127.0.0.1", port, unless_reserved=True)
+        TcpListener.bind("127.0.0.1", port).close()
+    TcpListener.bind("127.0.0.1", port, unless_reserved=True).close()
 
 
 def test_free_ports_are_different_ones() -> None:

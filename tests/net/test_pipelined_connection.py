@@ -129,10 +129,10 @@ def test_what_is_not_the_protocol_ends_the_connection(response: bytes) -> None:
 
 
 def test_a_server_that_is_not_there_cannot_be_connected_to() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as gone:
-        port = gone.getsockname()[1]
-    with pytest.raises(CannotConnect, match="refused"):
-        PipelinedConnection(f"127.0.0.1:{port}")
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        with pytest.raises(CannotConnect, match="refused"):
+            PipelinedConnection(f"127.0.0.1:{closed.getsockname()[1]}")
 
 
 def test_of_several_connections_the_readable_ones_are_returned() -> None:

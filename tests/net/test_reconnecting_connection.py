@@ -1,13 +1,13 @@
 """A reconnecting connection: requests get their responses, and failures are our own errors."""
 
 import asyncio
+import socket
 from collections.abc import Callable
 
 import pytest
 
 from steelyard.errors import CannotConnect, ConfigurationError, ConnectionClosed, TimedOut
 from steelyard.net.client_connection import ReconnectingConnection
-from steelyard.net.server import TcpListener
 from steelyard.wire.command import Command
 from tests.net.toy_server import ECHO, HANG_UP, SHOUT, SILENT, run, toy_server, until
 
@@ -73,10 +73,11 @@ def test_a_lost_connection_fails_its_requests_is_reported_and_opens_again(make_l
 
 def test_a_server_that_is_not_there_cannot_be_connected_to(make_loop: MakeLoop) -> None:
     async def scenario() -> None:
-        listener = TcpListener.bind("127.0.0.1", 0)
-        listener.close()
-        with pytest.raises(CannotConnect, match="cannot be reached"):
-            await ReconnectingConnection(f"127.0.0.1:{listener.port}").request(Command(ECHO), timeout_ms=1_000)
+        with socket.socket() as closed:
+            closed.bind(("127.0.0.1", 0))
+            connection = ReconnectingConnection(f"127.0.0.1:{closed.getsockname()[1]}")
+            with pytest.raises(CannotConnect, match="cannot be reached"):
+                await connection.request(Command(ECHO), timeout_ms=20_000)
         with pytest.raises(CannotConnect):
             await ReconnectingConnection("no.such.host.invalid:1").request(Command(ECHO), timeout_ms=1_000)
 

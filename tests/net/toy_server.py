@@ -9,6 +9,7 @@ from steelyard.net.limits import ConnectionLimits
 from steelyard.net.server import RemotingServer, TcpListener
 from steelyard.wire.command import CloseConnection, Command, Peer, Reply, response_to
 from steelyard.wire.frames import FrameDecoder, encode_frame
+from tests.waiting import LONGEST_S
 
 __all__ = [
     "ECHO",
@@ -123,7 +124,7 @@ class ToyClient:
     async def read(self) -> Command:
         """Wait for the next command."""
         while not self._received:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(LONGEST_S):
                 received = await self.reader.read(1 << 16)
             assert received, "the connection is closed"
             self._received += self._decoder.feed(received)
@@ -139,7 +140,7 @@ class ToyClient:
         try:
             arrived = b"."
             while arrived:
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(LONGEST_S):
                     arrived = await self.reader.read(1 << 20)
         except ConnectionError:
             return True
@@ -170,6 +171,6 @@ def run(make_loop: Callable[[], asyncio.AbstractEventLoop], work: Coroutine[Any,
 
 async def until(true: Callable[[], bool]) -> None:
     """Wait until something is true, or fail."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(LONGEST_S):
         while not true():
             await asyncio.sleep(0.002)

@@ -18,8 +18,7 @@ from steelyard.wire.command import Command
 from steelyard.wire.headers.send import SendMessageResponse
 from tests.net.toy_server import ToyClient
 from tests.serve.raw_connection import send_command
-
-_SECONDS = 20
+from tests.waiting import LONGEST_S
 
 
 class SlowFile:
@@ -41,7 +40,7 @@ class SlowFile:
     def sync(self) -> None:
         if threading.current_thread().name.startswith("sync-"):
             self._disk.syncs += 1
-            assert self._disk.may_sync.wait(_SECONDS)
+            assert self._disk.may_sync.wait(LONGEST_S)
             if self._disk.fails:
                 raise DiskFailed("fdatasync", path="commitlog", why="it was told to")
 
@@ -95,7 +94,7 @@ def run(scenario: Coroutine[Any, Any, None]) -> None:
 
 
 async def until_syncing(disk: SlowDisk, count: int) -> None:
-    async with asyncio.timeout(_SECONDS):
+    async with asyncio.timeout(LONGEST_S):
         while disk.syncs < count:
             await asyncio.sleep(0.002)
 

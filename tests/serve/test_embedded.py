@@ -103,8 +103,8 @@ def _refuse_vip(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
     """Let the ports of VIP channels be in use, so many times."""
     bind, left = RunningCluster._bind_vip, iter(range(times))
 
-    def refusing(cluster: RunningCluster, port: int) -> TcpListener | None:
-        return bind(cluster, port) if next(left, None) is None else None
+    def refusing(cluster: RunningCluster, port: int, *, unless_reserved: bool = False) -> TcpListener | None:
+        return bind(cluster, port, unless_reserved=unless_reserved) if next(left, None) is None else None
 
     monkeypatch.setattr(RunningCluster, "_bind_vip", refusing)
 

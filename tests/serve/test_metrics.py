@@ -1,7 +1,6 @@
 """The metrics of a whole cluster, while it is used."""
 
 import asyncio
-import time
 from collections import defaultdict
 from pathlib import Path
 from typing import TypeAlias
@@ -14,10 +13,9 @@ from steelyard.metrics import steelyard_metrics as own
 from steelyard.metrics.exposition import format_exposition
 from steelyard.serve.embedded import Cluster
 from steelyard.serve.metrics import collect_server_metrics, metrics_collector
+from tests.waiting import until
 
 Numbers: TypeAlias = dict[str, dict[tuple[str, ...], float]]
-
-_PATIENCE_S = 20
 
 
 def numbers(cluster: Cluster) -> Numbers:
@@ -31,13 +29,15 @@ def numbers(cluster: Cluster) -> Numbers:
 
 def until_reported(cluster: Cluster, name: str, least: float, *labels: str) -> Numbers:
     """Measure until the sum of a family's samples with these labels is large enough."""
-    end = time.monotonic() + _PATIENCE_S
-    while True:
+    found: Numbers = {}
+
+    def is_told() -> bool:
+        nonlocal found
         found = numbers(cluster)
-        if sum(value for known, value in found[name].items() if set(labels) <= set(known)) >= least:
-            return found
-        assert time.monotonic() < end, f"{name} is {found[name]}, and not {least}"
-        time.sleep(0.05)
+        return sum(value for known, value in found[name].items() if set(labels) <= set(known)) >= least
+
+    until(is_told, f"{name} is at least {least}")
+    return found
 
 
 def test_connections_bytes_and_messages_are_counted_while_clients_come_and_go() -> None:

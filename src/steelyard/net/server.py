@@ -341,9 +341,13 @@ class TcpListener:
         self._opening = set[asyncio.Task[None]]()
 
     @classmethod
-    def bind(cls, host: str, port: int) -> "TcpListener":
-        """Bind a port, any free one if it is 0; CannotListen says why that fails."""
-        bound = _bind_socket(host, port)
+    def bind(cls, host: str, port: int, *, unless_reserved: bool = False) -> "TcpListener":
+        """Bind a port, any free one if it is 0; CannotListen says why that fails.
+
+        A listener may use a port that was reserved for it (`reserve_port`), but by chance also one that was reserved
+        for another; not ``unless_reserved``, which also leaves out ports with connections that closed lately.
+        """
+        bound = _bind_socket(host, port, is_shared=not unless_reserved)
         try:
             # At once, and not when connections are accepted: only this makes the port ours alone.
             bound.listen(_ACCEPT_BACKLOG)
@@ -418,7 +422,7 @@ def reserve_port(host: str, port: int) -> socket.socket | None:
     return _bind_socket(host, port) if sys.platform == "linux" else None
 
 
-def _bind_socket(host: str, port: int) -> socket.socket:
+def _bind_socket(host: str, port: int, *, is_shared: bool = True) -> socket.socket:
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, protocol, _, (address, _, *scope) = found[0]
@@ -426,9 +430,10 @@ def _bind_socket(host: str, port: int) -> socket.socket:
     except (OSError, UnicodeError, OverflowError) as error:
         raise _listen_error(host, port, error) from None
     try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, is_shared)
         bound.setblocking(False)
         bound.bind((address, port, *scope))
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # for the next server at this address
     except (OSError, OverflowError) as error:
         bound.close()
         raise _listen_error(host, port, error) from None

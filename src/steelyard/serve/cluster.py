@@ -227,19 +227,22 @@ class RunningCluster:
     def _bind_broker(self, port: int) -> _ServerSlot:
         """Bind a port for a broker, and its VIP port; of free ports a pair, if there is one."""
         slot = self._bind(port)
-        slot.vip_listener = self._bind_vip(slot.port)
+        slot.vip_listener = self._bind_vip(slot.port, unless_reserved=not port)
         with ExitStack() as unfit:
             for _ in range(0 if port else _MAX_PORT_ATTEMPTS):
                 if slot.vip_listener is not None:
                     break
                 unfit.callback(slot.close)  # later: a port that is closed now might be found again
                 slot = self._bind(0)
-                slot.vip_listener = self._bind_vip(slot.port)
+                slot.vip_listener = self._bind_vip(slot.port, unless_reserved=True)
         return slot
 
-    def _bind_vip(self, port: int) -> TcpListener | None:
+    def _bind_vip(self, port: int, *, unless_reserved: bool = False) -> TcpListener | None:
+        if port <= _VIP_PORT_OFFSET:
+            return None
         try:
-            return TcpListener.bind(self.plan.host, port - _VIP_PORT_OFFSET) if port > _VIP_PORT_OFFSET else None
+            # Of free ports we leave alone what another broker comes back to.
+            return TcpListener.bind(self.plan.host, port - _VIP_PORT_OFFSET, unless_reserved=unless_reserved)
         except CannotListen:
             return None
 

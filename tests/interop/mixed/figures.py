@@ -2,7 +2,6 @@
 
 import json
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from math import ceil
 from pathlib import Path
@@ -12,10 +11,10 @@ __all__ = ["percentile", "show"]
 Row = Mapping[str, object]
 
 
-def show(title: str, rows: Sequence[Row]) -> None:
+def show(title: str, rows: Sequence[Row], folder: Path) -> None:
     """Print rows under each other, and add them to the file of figures.
 
-    The file is `figures.jsonl` in the folder that STEELYARD_FIGURES names, or in that of temporary files.
+    The file is `figures.jsonl` in the folder that STEELYARD_FIGURES names, or in the one that is given: the test's own.
     """
     columns = list(dict.fromkeys(name for row in rows for name in row))
     table = [columns, *([_written(row.get(name)) for name in columns] for row in rows)]
@@ -23,7 +22,7 @@ def show(title: str, rows: Sequence[Row]) -> None:
     print(f"\n{title}")
     for line in table:
         print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
-    folder = Path(os.environ.get("STEELYARD_FIGURES") or tempfile.gettempdir())
+    folder = Path(os.environ.get("STEELYARD_FIGURES") or folder)
     with (folder / "figures.jsonl").open("a") as file:
         file.write(json.dumps({"title": title, "rows": [dict(row) for row in rows]}) + "\n")
 

@@ -103,6 +103,10 @@ class Rebalancer:
         """Return the queues that are readable by the last routes."""
         return self._routes.readable_queues
 
+    def missing_topics(self) -> set[str]:
+        """Return the topics that do not exist, as a name server said."""
+        return self._routes.missing_topics()
+
     def is_new(self, queue: Queue) -> bool:
         """Say whether a queue appeared while the group was running: it is read from its first message."""
         return self._routes.is_new(queue)

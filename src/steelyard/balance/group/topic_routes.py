@@ -75,6 +75,10 @@ class SubscribedRoutes:
         """Every queue of the last routes."""
         return self._readable_queues
 
+    def missing_topics(self) -> set[str]:
+        """Return the topics that do not exist; one that no name server was heard about yet may."""
+        return {name for name, topic in self._topics.items() if topic.was_reported and not topic.queues}
+
     def queues_by_topic(self) -> Mapping[str, Sequence[Queue]]:
         """Return the queues of each topic that has any, in the agreed order."""
         return {name: topic.queues for name, topic in self._topics.items() if topic.queues}

@@ -250,9 +250,9 @@ class ConsumerRun:
     def _collect_findings(self) -> list[Finding]:
         """Return findings: topics that do not exist, brokers without a master or that refuse pulls."""
         session, found = self._session, []
-        there = {queue.topic for queue in self.member_runner.member.rebalancer.readable_queues()}
+        missing = self.member_runner.member.rebalancer.missing_topics()
         for topic in self._handlers_by_topic:
-            if topic not in there:
+            if topic in missing:
                 bare = session.namespace.unwrap(topic)
                 found.append(
                     Finding(
