@@ -196,21 +196,12 @@ def describe_group(facts: GroupFacts, earlier: GroupDescription | None = None) -
     owners = _owners(facts)
     rows = []
     for queue in sort_queues(facts.queues):
-        far, mine = facts.progress.get(queue), owners.get(queue, ())
-        rows.append(
-            GroupQueue(
-                queue,
-                mine,
-                None if far is None else far.committed,
-                None if far is None else far.end,
-                facts.consumed.get(queue),
-                facts.owned_at.get((mine[0], queue)) if len(mine) == 1 else None,
-            )
-        )
-    samples = {
-        queue: _samples(() if earlier is None else earlier.samples.get(queue, ()), now)
-        for queue, now in facts.progress.items()
-    }
+        progress, mine = facts.progress.get(queue), owners.get(queue, ())
+        committed, end = (None, None) if progress is None else (progress.committed, progress.end)
+        owned_at = facts.owned_at.get((mine[0], queue)) if len(mine) == 1 else None
+        rows.append(GroupQueue(queue, mine, committed, end, facts.consumed.get(queue), owned_at))
+    before = {} if earlier is None else earlier.samples
+    samples = {queue: _samples(before.get(queue, ()), now) for queue, now in facts.progress.items()}
     members = tuple(sorted(facts.members, key=lambda member: utf16_units(member.id)))
     view = GroupDescription(
         group=facts.group,
@@ -411,24 +402,19 @@ def _choose_strategy(
 def _queues_by_sharers(
     view: GroupDescription, members: list[MemberDescription], strategy: Strategy
 ) -> Iterable[tuple[list[str], list[Queue]]]:
-    """Yield queues with the members that share them, as members do it (balance/group/assignment.py)."""
+    """Return queues with the members that share them, as members do it (balance/group/assignment.py)."""
     has_foreign = any(not member.ours for member in members)
-    together: dict[tuple[str, ...], list[Queue]] = {}
+    together: dict[tuple[tuple[str, ...], str], list[Queue]] = {}
     for topic in sort_names(view.topics):
         sharers = tuple(
             member.id
             for member in members
             if has_foreign or member.topics is None or topic in member.topics or topic.startswith(RETRY_PREFIX)
         )
-        queues = [each.queue for each in view.queues if each.queue.topic == topic]
-        if not sharers:
-            continue
-        if uses_owners(strategy) and not has_foreign:
-            together.setdefault(sharers, []).extend(queues)
-        else:
-            yield list(sharers), queues
-    for sharers, queues in together.items():
-        yield list(sharers), queues
+        if sharers:
+            key = sharers, "" if uses_owners(strategy) and not has_foreign else topic
+            together.setdefault(key, []).extend(each.queue for each in view.queues if each.queue.topic == topic)
+    return [(list(sharers), queues) for (sharers, _), queues in together.items()]
 
 
 @dataclass(frozen=True, slots=True)

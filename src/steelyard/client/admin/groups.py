@@ -129,7 +129,7 @@ class GroupAdmin(RebalanceHistory):
                 what=f"group {group} has no member {member!r}",
                 next_step=f"online are: {', '.join(online) or 'none'}",
             )
-        error: SteelyardError | None = None
+        error: SteelyardError = ConsumerOffline(server=str(self._session.config))
         for broker in online[member].brokers:
             try:
                 full = self._namespace.wrap(group)
@@ -137,7 +137,7 @@ class GroupAdmin(RebalanceHistory):
                 return member_status(self._namespace, member, state)
             except SteelyardError as refused:
                 error = refused
-        raise error or ConsumerOffline(server=str(self._session.config))
+        raise error
 
     async def configs(self, name: str) -> dict[str, GroupConfig]:
         """Return a group's settings by broker."""

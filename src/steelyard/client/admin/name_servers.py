@@ -42,13 +42,10 @@ class NameServerAdmin(AdminPart):
         """Return one key-value setting."""
         answer = await self._session.request_name_server(RequestCode.GET_KV_CONFIG, KVConfigRequest(namespace, key))
         if answer.code == ResponseCode.QUERY_NOT_FOUND:
-            meant = closest_match(key, await self.key_values(namespace))
-            raise NotFound(
-                code=answer.code,
-                server=str(self._session.config),
-                what=f"{self._session.config} has no key {key!r} in namespace {namespace!r}",
-                next_step=f"did you mean {meant!r}?" if meant else "check the namespace and the key",
-            )
+            meant, namesrv = closest_match(key, await self.key_values(namespace)), str(self._session.config)
+            hint = f"did you mean {meant!r}?" if meant else "check the namespace and the key"
+            what = f"{namesrv} has no key {key!r} in namespace {namespace!r}"
+            raise NotFound(code=answer.code, server=namesrv, what=what, next_step=hint)
         return check_ok(answer, self._session.config).header(KVConfigResponse).value or ""
 
     async def set_key_value(self, namespace: str, key: str, value: str) -> None:
@@ -85,7 +82,7 @@ class NameServerAdmin(AdminPart):
 
     async def _status(self, address: str) -> NameServerStatus:
         try:
-            answer = await self._session.request_at(address, RequestCode.GET_BROKER_CLUSTER_INFO)
+            answer = await self._session.request(address, RequestCode.GET_BROKER_CLUSTER_INFO)
             if answer.code != ResponseCode.SUCCESS:
                 return NameServerStatus(address, problem=answer.remark or f"it answered {answer.code}")
             return NameServerStatus(address, len(decode_body(ClusterBody, answer.body).brokers))

@@ -22,7 +22,7 @@ from steelyard.balance.producer.send_attempts import SendAttempt, SendAttempts, 
 from steelyard.client.bulk.connection_pool import ConnectionPool, shared_pool
 from steelyard.client.config import ClientConfig
 from steelyard.client.namespace import ClientNamespace
-from steelyard.client.suggestions import no_broker_registered, topic_not_found
+from steelyard.client.suggestions import topic_unknown
 from steelyard.client.topic_routes import find_route, list_topics
 from steelyard.errors import (
     BrokerNotInRoute,
@@ -107,7 +107,12 @@ class _BulkRoutes:
         try:
             listed = find_route(topic, self._config).publish_list()
         except TopicNotFound:
-            listed = self._default_topic_list(topic)
+            # A broker creates a topic with its first message, like the default topic.
+            try:
+                default = find_route(DEFAULT_TOPIC, self._config)
+            except TopicNotFound:
+                raise self._not_found(topic) from None
+            listed = default.publish_list_for_new_topic(self._namespace.wrap(topic))
         if not listed:
             raise NoRoute(
                 f"topic {topic!r} has no queue that takes messages",
@@ -120,21 +125,12 @@ class _BulkRoutes:
         self._lists[topic] = listed
         return listed
 
-    def _default_topic_list(self, topic: str) -> PublishList:
-        """Return the queues of the default topic: a broker creates a topic with its first message."""
-        try:
-            return find_route(DEFAULT_TOPIC, self._config).publish_list_for_new_topic(self._namespace.wrap(topic))
-        except TopicNotFound:
-            raise self._not_found(topic) from None
-
     def _not_found(self, topic: str) -> TopicNotFound:
-        namesrv = str(self._config)
         try:
             known = list_topics(self._config)
         except SteelyardError:
-            return topic_not_found(topic, (), namesrv=namesrv)
-        # Brokers always have some topics of their own.
-        return topic_not_found(topic, known, namesrv=namesrv) if known else no_broker_registered(topic, namesrv=namesrv)
+            known = None
+        return topic_unknown(topic, known, namesrv=str(self._config))
 
 
 _MAX_RETRIES = 1_000

@@ -4,6 +4,9 @@ Each queue has one pull under way; the next starts before the messages of the la
 it. A failed pull is repeated after a pause, and a permanent refusal (`PullRefusals`) also raises in the next poll. An
 unreadable message is handled as by a member; until its dead letter is stored, its offset is not done. A queue is done
 up to its first message that is not, or up to where the next pull begins.
+
+A 4.9 broker answers 0 for a group without a committed offset in a young queue; its table of all offsets (43) has the
+truth.
 """
 
 import asyncio
@@ -12,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from steelyard.balance.group.actions import MemberReport, PullMessages
+from steelyard.balance.group.actions import MemberReport, PullMessages, StartPosition
 from steelyard.balance.group.events import Pulled, PullFailed, PullOutcome, UnreadableMessage
 from steelyard.balance.group.flow_control import queue_share
 from steelyard.balance.group.options import UnreadablePolicy
@@ -23,19 +26,34 @@ from steelyard.client.consumer.notifications import Notifications, Rebalanced
 from steelyard.client.consumer.received_message import ReceivedMessage, message_type_for
 from steelyard.client.pull_consumer.fetch_buffer import FetchBuffer, QueueBuffer
 from steelyard.client.pull_consumer.options import PullConsumerOptions
-from steelyard.client.pull_consumer.queue_queries import commit_offset, query_committed_offset, query_offset
 from steelyard.client.pull_consumer.subscribed import unreadable_error
 from steelyard.client.session import Session
-from steelyard.errors import ConfigurationError, ServerError, SteelyardError, TransportError, error_for
+from steelyard.errors import (
+    ConfigurationError,
+    NotFound,
+    ProtocolError,
+    ServerError,
+    SteelyardError,
+    TransportError,
+    error_for,
+)
 from steelyard.model import Queue, Subscription
 from steelyard.model.finding import Finding
 from steelyard.net.clock import steady_ms
 from steelyard.protocol.dead_letters import dead_letter_header
+from steelyard.protocol.offset_lookup import (
+    FindStartOffset,
+    reports_missing_offsets,
+    start_offset_request,
+    stored_offset,
+)
 from steelyard.protocol.pull import LONG_POLL_MS, decode_pull, pull_by_offset_request
 from steelyard.wire.codes import STORED_CODES, RequestCode
 from steelyard.wire.command import Command
+from steelyard.wire.headers.common import OffsetResponse
+from steelyard.wire.headers.group import CommitOffset, QueryConsumerOffset
 
-__all__ = ["AssignedReader"]
+__all__ = ["AssignedReader", "query_committed_offset", "query_offset"]
 
 _PULL_TIMEOUT_MS = LONG_POLL_MS + 15_000
 _RETRY_DELAYS_S = (0.05, 0.1, 0.2, 0.5, 1.0)
@@ -44,6 +62,7 @@ _BUSY_S = 0.02
 _EMPTY_MS, _MAX_EMPTY_PULLS = 100, 2
 """After so many pulls that were answered at once with nothing, though they asked for long polling."""
 _COMMIT_S = 1.0
+_TABLE_TIMEOUT_MS = 10_000
 _DEAD_LETTER_TIMEOUT_MS = 3_000
 _UNREADABLE_ACTIONS = {
     UnreadablePolicy.DEAD_LETTER: "it goes to the dead letters",
@@ -52,6 +71,32 @@ _UNREADABLE_ACTIONS = {
 }
 
 _log = logging.getLogger("steelyard")
+
+
+async def query_offset(session: Session, queue: Queue, start: StartPosition) -> int:
+    """Return the offset of a start position in a queue."""
+    code, header = start_offset_request(FindStartOffset(queue, start))
+    answer = await session.request_ok(queue.broker, Command(code, header))
+    return answer.header(OffsetResponse).offset
+
+
+async def query_committed_offset(session: Session, group: str, queue: Queue) -> int | None:
+    """Return a group's committed offset; None if it never committed."""
+    topic, broker, queue_id = queue
+    header = QueryConsumerOffset(group, topic, queue_id, set_zero_if_not_found=False)
+    try:
+        answer = await session.request_ok(broker, Command(RequestCode.QUERY_CONSUMER_OFFSET, header))
+    except NotFound:
+        return None
+    offset = answer.header(OffsetResponse).offset
+    if offset or reports_missing_offsets(answer.version):
+        return offset
+    request = Command(RequestCode.GET_ALL_CONSUMER_OFFSET, {})
+    try:
+        answer = await session.request_ok(broker, request, timeout_ms=_TABLE_TIMEOUT_MS)
+        return stored_offset(answer.body, group, queue)
+    except (ServerError, ProtocolError):
+        return offset
 
 
 @dataclass(slots=True, eq=False)
@@ -248,7 +293,8 @@ class AssignedReader:
         return ()
 
     async def _commit_one(self, queue: Queue, offset: int) -> None:
-        await commit_offset(self._session, self._group, queue, offset)
+        header = CommitOffset(self._group, queue.topic, queue.queue_id, offset)
+        await self._session.request_ok(queue.broker, Command(RequestCode.UPDATE_CONSUMER_OFFSET, header))
         self._readers[queue].stored = offset
 
     async def _commit_periodically(self) -> None:
