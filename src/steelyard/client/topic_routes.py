@@ -223,10 +223,8 @@ class TopicRoutes:
             await asyncio.sleep(_FORCED_REFRESH_GAP_S)
 
     async def _try_look_up(self, topic: str) -> None:
-        try:
+        with suppress(SteelyardError):  # the cached route stays
             await self._look_up_shared(topic)
-        except SteelyardError:
-            return  # the cached route stays
 
 
 def find_route(topic: str, config: ClientConfig, *, timeout_ms: int = 3_000) -> TopicRoute:

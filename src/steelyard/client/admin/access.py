@@ -115,8 +115,8 @@ class AccessAdmin(AdminPart):
                 what=f"user {name!r} exists already",
                 next_step=f"change it with: steelyard access user set {name}",
             )
-        servers = await self._brokers.instances(broker, cluster=cluster)
         body = encode_body(AclUser(name=name, password=password, kind=_user_kind(kind)))
+        servers = await self._brokers.instances(broker, cluster=cluster)
         return await self._update_each(servers, RequestCode.AUTH_CREATE_USER, UserRequest(name), body)
 
     async def set_user(
@@ -301,10 +301,13 @@ class AccessAdmin(AdminPart):
     async def _put_policies(
         self, code: RequestCode, user: str, rules: Sequence[AccessPolicy], broker: str | None, cluster: str | None
     ) -> list[BrokerInstance]:
-        kinds = dict.fromkeys(rule.kind for rule in rules)
-        policies = tuple(
-            AclPolicy(kind=kind, entries=tuple(_entry(each) for each in rules if each.kind == kind)) for kind in kinds
-        )
+        entries: dict[str, list[AclPolicyEntry]] = {}
+        for each in rules:
+            entry = AclPolicyEntry(
+                resource=each.resource, actions=each.actions, decision=_DECISIONS[each.allows], source_ips=each.sources
+            )
+            entries.setdefault(each.kind, []).append(entry)
+        policies = tuple(AclPolicy(kind=kind, entries=tuple(listed)) for kind, listed in entries.items())
         body = encode_body(AclRules(subject=_USER + user, policies=policies))
         servers = await self._brokers.instances(broker, cluster=cluster)
         return await self._update_each(servers, code, PolicyRequest(_USER + user), body)
@@ -413,9 +416,3 @@ def _policies_of(rules: AclRules) -> Iterable[AccessPolicy]:
                 entry.source_ips or (),
                 policy.kind or "Custom",
             )
-
-
-def _entry(policy: AccessPolicy) -> AclPolicyEntry:
-    return AclPolicyEntry(
-        resource=policy.resource, actions=policy.actions, decision=_DECISIONS[policy.allows], source_ips=policy.sources
-    )

@@ -26,12 +26,12 @@ from steelyard.errors import (
 )
 from steelyard.model import BrokerAddresses, Queue, TopicRoute
 from steelyard.wire.bodies import decode_body
-from steelyard.wire.bodies.common import TopicNames
+from steelyard.wire.bodies.common import KVTable, TopicNames
 from steelyard.wire.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupTable
 from steelyard.wire.bodies.topics import ClusterBody, RouteBody
 from steelyard.wire.codes import RequestCode, ResponseCode
 from steelyard.wire.command import Command, CommandFields
-from steelyard.wire.headers.nameserver import GetRoute
+from steelyard.wire.headers.nameserver import GetRoute, KVNamespaceRequest
 from steelyard.wire.headers.pull import PullMessage, PullMessageResponse
 
 __all__ = [
@@ -224,6 +224,14 @@ class AdminSession:
         answer = await self.request(place, RequestCode.PULL_MESSAGE, fields)
         body = b"" if answer.code in _EMPTY_CODES else check_ok(answer, place.name).body
         return body, answer.header(PullMessageResponse).next_begin_offset
+
+    async def key_values(self, namespace: str) -> dict[str, str]:
+        """Return the key-value settings that the name servers keep in a namespace."""
+        fields = KVNamespaceRequest(namespace)
+        answer = await self.request_name_server(RequestCode.GET_KVLIST_BY_NAMESPACE, fields)
+        if answer.code == ResponseCode.QUERY_NOT_FOUND:
+            return {}
+        return dict(sorted(decode_body(KVTable, check_ok(answer, self.config).body).table.items()))
 
     async def request_each_name_server(
         self, code: int, fields: CommandFields = _NO_FIELDS, body: bytes = b""

@@ -10,6 +10,7 @@ Of disk, flushing and last start our brokers send a report. Apache's send text f
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Enum
@@ -209,7 +210,6 @@ class BrokerRecovery:
 
 _CUT_OFF = "cut off"
 """What a broker calls the bytes after the last complete message."""
-
 _FOUND = {
     "nothing": "the directory was empty",
     "closed": "the last process closed it in order",
@@ -252,11 +252,10 @@ def parse_reports(table: Mapping[str, str]) -> BrokerReports:
     >>> parse_reports({})
     BrokerReports(disk=None, flushing=None, recovery=None, damages=None, lost=(), refusal=None)
     """
-    try:
-        report = decode_body(BrokerReport, table[REPORT_NAME].encode()) if REPORT_NAME in table else None
-    except SteelyardError:
-        report = None
-    return _parse_apache_table(table) if report is None else _from_report(report)
+    with suppress(SteelyardError):
+        if REPORT_NAME in table:
+            return _from_report(decode_body(BrokerReport, table[REPORT_NAME].encode()))
+    return _parse_apache_table(table)
 
 
 def _parse_apache_table(table: Mapping[str, str]) -> BrokerReports:
@@ -519,10 +518,9 @@ class BrokerAdmin(AdminPart):
         """List the topics of a broker whose own settings do not allow writes."""
         server = await self._instance(broker)
         answer = await self._session.request_ok(server, RequestCode.GET_ALL_TOPIC_CONFIG)
-        topics = decode_body(TopicConfigTable, answer.body).topics
         return sorted(
             self._namespace.unwrap(name)
-            for name, each in topics.items()
+            for name, each in decode_body(TopicConfigTable, answer.body).topics.items()
             if not each.permission & Permission.WRITE and not is_system_topic(name)
         )
 

@@ -29,7 +29,7 @@ from steelyard.balance.group.options import is_steelyard_id
 from steelyard.client.admin.admin_session import AdminSession, check_ok
 from steelyard.client.namespace import ClientNamespace
 from steelyard.client.times import from_epoch_ms
-from steelyard.errors import ConfigurationError, error_for
+from steelyard.errors import ConfigurationError, ConsumerOffline, SteelyardError, error_for
 from steelyard.model import BrokerAddresses, Queue, sort_names, sort_queues, utf16_units
 from steelyard.model.finding import Finding, Severity
 from steelyard.model.reserved_names import RETRY_PREFIX
@@ -487,13 +487,8 @@ def members_in(namespace: ClientNamespace, connections: Mapping[str, ConsumerCon
             name = connection.client_id or ""
             view, known = views.get(name), found.get(name)
             if known is None:
-                known = MemberDescription(
-                    name,
-                    connection.client_address or "",
-                    connection.language or "",
-                    release_name(connection.version),
-                    is_steelyard_id(name),
-                )
+                address, release = connection.client_address or "", release_name(connection.version)
+                known = MemberDescription(name, address, connection.language or "", release, is_steelyard_id(name))
             if view is not None:
                 known = replace(
                     known,
@@ -521,12 +516,26 @@ def member_filters(namespace: ClientNamespace, state: ConsumerRunningState) -> d
 
 
 async def running_state(
-    session: AdminSession, place: BrokerAddresses, group: str, member: str, *, stacks: bool = False
+    session: AdminSession,
+    group: str,
+    member: MemberDescription,
+    places: Mapping[str, BrokerAddresses],
+    *,
+    stacks: bool = False,
 ) -> ConsumerRunningState:
-    """Request the state of a member through a broker."""
-    fields = GetConsumerRunningState(group, member, jstack_enable=stacks)
-    answer = await session.request(place, RequestCode.GET_CONSUMER_RUNNING_INFO, fields, timeout_ms=_MEMBER_TIMEOUT_MS)
-    return decode_body(ConsumerRunningState, check_ok(answer, place.name).body)
+    """Request the state of a member through the first of its brokers that answers."""
+    code, fields = (
+        RequestCode.GET_CONSUMER_RUNNING_INFO,
+        GetConsumerRunningState(group, member.id, jstack_enable=stacks),
+    )
+    last: SteelyardError = ConsumerOffline(server=str(session.config), what="it is registered nowhere")
+    for broker in member.brokers:
+        try:
+            answer = await session.request(places[broker], code, fields, timeout_ms=_MEMBER_TIMEOUT_MS)
+            return decode_body(ConsumerRunningState, check_ok(answer, broker).body)
+        except SteelyardError as error:
+            last = error
+    raise last
 
 
 def member_status(namespace: ClientNamespace, member: str, state: ConsumerRunningState) -> MemberStatus:

@@ -187,7 +187,7 @@ class MessageAdmin(AdminPart):
         route = await self._session.require_route(full.topic)
         place = broker_in_route(route, full.broker)
         found = []
-        for group in sorted(await subscribed_groups(self._session, route)):
+        for group in await subscribed_groups(self._session, route):
             if not is_system_group(group):
                 committed = await committed_offset(self._session, place, group, full)
                 is_past = committed is not None and committed > message.offset

@@ -10,10 +10,10 @@ from steelyard.client.admin.admin_session import AdminPart, check_ok, gather_lim
 from steelyard.client.suggestions import closest_match
 from steelyard.errors import NotFound, SteelyardError
 from steelyard.wire.bodies import decode_body
-from steelyard.wire.bodies.common import KVTable, decode_settings, encode_settings
+from steelyard.wire.bodies.common import decode_settings, encode_settings
 from steelyard.wire.bodies.topics import ClusterBody
 from steelyard.wire.codes import RequestCode, ResponseCode
-from steelyard.wire.headers.nameserver import KVConfigRequest, KVConfigResponse, KVNamespaceRequest
+from steelyard.wire.headers.nameserver import KVConfigRequest, KVConfigResponse
 
 __all__ = ["NameServerAdmin", "NameServerStatus"]
 
@@ -32,11 +32,7 @@ class NameServerAdmin(AdminPart):
 
     async def key_values(self, namespace: str) -> dict[str, str]:
         """Return the key-value settings of a namespace."""
-        fields = KVNamespaceRequest(namespace)
-        answer = await self._session.request_name_server(RequestCode.GET_KVLIST_BY_NAMESPACE, fields)
-        if answer.code == ResponseCode.QUERY_NOT_FOUND:
-            return {}
-        return dict(sorted(decode_body(KVTable, check_ok(answer, self._session.config).body).table.items()))
+        return await self._session.key_values(namespace)
 
     async def key_value(self, namespace: str, key: str) -> str:
         """Return one key-value setting."""

@@ -22,6 +22,7 @@ from steelyard.balance.producer.send_attempts import SendAttempt, SendAttempts, 
 from steelyard.client.bulk.connection_pool import ConnectionPool, shared_pool
 from steelyard.client.config import ClientConfig
 from steelyard.client.namespace import ClientNamespace
+from steelyard.client.producer.send_result import failed_attempts
 from steelyard.client.suggestions import topic_unknown
 from steelyard.client.topic_routes import find_route, list_topics
 from steelyard.errors import (
@@ -118,10 +119,9 @@ class _BulkRoutes:
                 f"topic {topic!r} has no queue that takes messages",
                 next_step="check its permission, and that a master of it is up",
             )
-        if listed.route is not None:
-            for place in listed.route.brokers:
-                if place.master is not None:
-                    self._addresses[place.name] = place.master
+        for place in () if listed.route is None else listed.route.brokers:
+            if place.master is not None:
+                self._addresses[place.name] = place.master
         self._lists[topic] = listed
         return listed
 
@@ -346,10 +346,9 @@ class BulkSender:
             except TransportError as error:
                 self._connection_lost(connection, error)
             # Until this very answer: a connection that returns to the pool must have none pending.
-            while self._connections.get(connection.address) is connection and number not in self._receive(
-                connection, timeout_ms
-            ):
-                pass
+            while self._connections.get(connection.address) is connection:
+                if number in self._receive(connection, timeout_ms):
+                    break
         if connection.address not in self._versions:
             raise ConnectionClosed(f"{connection.address} was lost before its version was known")
         return self._versions[connection.address]
@@ -428,7 +427,7 @@ def _not_stored(batch: EncodedBatch, gave_up: SendGaveUp, stored: int) -> SendFa
     what = f"{batch.messages} messages to {batch.topic!r} were not stored in {len(gave_up.failed_attempts)} attempts"
     return SendFailed(
         f"{what}, and {stored} others were",
-        attempts=tuple((each.queue.broker, each.took_ms, each.why) for each in tried),
+        attempts=failed_attempts(tried),
         limit=gave_up.limit.value,
         last=gave_up.error,
     )

@@ -13,6 +13,7 @@ queue ends before a range does: a replica may be late, and is waited for.
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
@@ -68,23 +69,21 @@ class _Segment(NamedTuple):
     why: str
 
 
+@dataclass(slots=True, eq=False)
 class _SubRange:
     """A part of a range: read up to ``at``, wanted up to ``end``."""
 
-    __slots__ = ("at", "due_ms", "end", "found", "reader", "requested", "stuck_ms", "tries")
-
-    def __init__(self, reader: "_RangeReader", start: int, end: int) -> None:
-        self.reader = reader
-        self.at = start
-        self.end = end
-        self.requested = 0
-        """How many messages the pending pull asked for."""
-        self.found: list[_Segment] = []
-        self.stuck_ms: int | None = None
-        """Since when the broker has returned nothing at this offset."""
-        self.tries = 0
-        """How often it was pulled since then."""
-        self.due_ms = 0
+    reader: "_RangeReader"
+    at: int
+    end: int
+    requested: int = 0
+    """How many messages the pending pull asked for."""
+    found: list[_Segment] = field(default_factory=list)
+    stuck_ms: int | None = None
+    """Since when the broker has returned nothing at this offset."""
+    tries: int = 0
+    """How often it was pulled since then."""
+    due_ms: int = 0
 
     @property
     def is_done(self) -> bool:

@@ -1,12 +1,5 @@
 """Consumer for asyncio: a member of a group, with a handler for each topic.
 
-    consumer = Consumer("localhost:9876", group="billing")
-
-    @consumer.handles("orders", tags="paid")
-    async def bill(message): ...
-
-    await consumer.run()        # until Ctrl-C or SIGTERM: stop pulling, finish handlers, commit, release queues, leave
-
 Here is what a user calls; ConsumerRun does the work. The first SIGINT or SIGTERM stops all consumers of a loop. The
 second abandons running handlers: nothing of them is committed, so their messages are redelivered elsewhere, also
 those whose work is done by then. When the last consumer has ended, the previous signal handlers are restored.

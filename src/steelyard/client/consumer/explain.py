@@ -68,15 +68,10 @@ def explain_member(
             for other, queues in sorted(owned.items())
             if other != options.id
         }
-    queues = [
-        QueueExplanation(
-            namespace.unwrap_queue(status.queue),
-            status.state.value,
-            (now_ms - status.state_since_ms) / 1000,
-            _why(status),
-        )
-        for status in member.queue_statuses()
-    ]
+    queues = []
+    for status in member.queue_statuses():
+        queue, since_s = namespace.unwrap_queue(status.queue), (now_ms - status.state_since_ms) / 1000
+        queues.append(QueueExplanation(queue, status.state.value, since_s, _why(status)))
     return MemberExplanation(
         group=namespace.unwrap(options.group),
         id=options.id,

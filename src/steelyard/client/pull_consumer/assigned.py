@@ -22,7 +22,7 @@ from steelyard.balance.group.options import UnreadablePolicy
 from steelyard.client.broker_connection import BrokerConnection
 from steelyard.client.consumer.explain import MemberExplanation, QueueExplanation
 from steelyard.client.consumer.member_runner import PullRefusals, pull_refusal
-from steelyard.client.consumer.notifications import Notifications, Rebalanced
+from steelyard.client.consumer.notifications import Notifications
 from steelyard.client.consumer.received_message import ReceivedMessage, message_type_for
 from steelyard.client.pull_consumer.fetch_buffer import FetchBuffer, QueueBuffer
 from steelyard.client.pull_consumer.options import PullConsumerOptions
@@ -135,7 +135,7 @@ class AssignedReader:
         wake: Callable[[], None],
         on_warning: Callable[[Finding], None],
     ) -> None:
-        self._notifications = Notifications(options.group, session.namespace, _ignore_rebalanced, on_warning)
+        self._notifications = Notifications(options.group, session.namespace, lambda _: None, on_warning)
         self._dead_letter_tasks: set[asyncio.Task[None]] = set()
         self._session, self._options, self._buffer, self._wake = session, options, buffer, wake
         self._group = session.namespace.wrap(options.group)
@@ -255,7 +255,7 @@ class AssignedReader:
             if self.pending_error is not None:
                 trouble, self.pending_error = self.pending_error, None
                 raise trouble
-            await self._wait_for_change()
+            await self._changed.wait()
         first = reader.buffer.first()
         return reader.next if first is None else first
 
@@ -357,7 +357,7 @@ class AssignedReader:
         most = queue_share(options.topic_messages, queues, options.queue_messages)
         most_bytes = queue_share(options.topic_bytes, queues, options.queue_bytes)
         while buffer.count >= most or buffer.body_bytes >= most_bytes:
-            await self._wait_for_change()
+            await self._changed.wait()
 
     async def _pull(self, reader: _AssignedQueue, offset: int) -> None:
         buffer = reader.buffer
@@ -368,7 +368,9 @@ class AssignedReader:
         answer = await server.request(pull_by_offset_request(self._group, pull, wanted), _PULL_TIMEOUT_MS)
         event, broker_id = decode_pull(pull, answer, {wanted.topic: wanted}, self._message_type)
         if isinstance(event, PullFailed):
-            await self._pull_failed(event, answer, server)
+            if not event.is_busy:
+                raise pull_refusal(event.queue, answer, server.server or server.address, event.why)
+            await asyncio.sleep(_BUSY_S)
             return
         reader.broker_id = max(broker_id, 0)
         self._buffer_messages(reader, event)
@@ -386,11 +388,6 @@ class AssignedReader:
             self._buffer.add(reader.buffer, event.offsets, cast("list[ReceivedMessage]", event.messages))
             self._wake()
 
-    async def _pull_failed(self, event: PullFailed, answer: Command, server: BrokerConnection) -> None:
-        if not event.is_busy:
-            raise pull_refusal(event.queue, answer, server.server or server.address, event.why)
-        await asyncio.sleep(_BUSY_S)
-
     def _connection_for(self, reader: _AssignedQueue) -> BrokerConnection:
         broker = reader.queue.broker
         if reader.broker_id:
@@ -407,14 +404,9 @@ class AssignedReader:
         elif isinstance(error, ServerError):
             self._warn_once(f"{reader.queue} cannot be read: {error}", about=(reader.queue, error.code))
 
-    # -- waiting ------------------------------------------------------------------------------------------------------
-
     def _signal_change(self) -> None:
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
-
-    async def _wait_for_change(self) -> None:
-        await self._changed.wait()
 
     def _warn_once(self, text: str, about: object) -> None:
         """Say something that may happen again and again: once."""
@@ -430,7 +422,3 @@ def _describe_progress(reader: _AssignedQueue) -> str:
     if reader.stopped:
         return f"{said}; it stands still at a message that cannot be read: {reader.stopped}"
     return f"{said}; it cannot be read now, and is tried again" if reader.failures else said
-
-
-def _ignore_rebalanced(_moved: Rebalanced) -> None:
-    """Hear of moves, which there are none of."""

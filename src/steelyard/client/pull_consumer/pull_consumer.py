@@ -237,7 +237,8 @@ class PullConsumer(NotifyingClient):
             reader = await self._ensure_reader()
             if self.options.auto_commit:
                 self._mark_polled_done(reader)
-                self._warn_lost(reader)
+                if lost := reader.pop_lost():
+                    _log.warning("%s", queues_lost_error(map(self._namespace.unwrap_queue, lost)))
             return await self._wait_for_messages(reader, timeout_s, most or MAX_POLL)
         finally:
             self._polling = None
@@ -346,11 +347,6 @@ class PullConsumer(NotifyingClient):
         for buffer in self._buffer.all():
             if buffer.polled:
                 reader.on_done(buffer, buffer.mark_done())
-
-    def _warn_lost(self, reader: PullReader) -> None:
-        lost = reader.pop_lost()
-        if lost:
-            _log.warning("%s", queues_lost_error(map(self._namespace.unwrap_queue, lost)))
 
     async def position(self, queue: Queue) -> int:
         """Return the offset that is polled next."""
