@@ -38,7 +38,6 @@ __all__ = [
     "MessageAdmin",
     "RedeliveryResult",
     "broker_in_route",
-    "message_not_found",
 ]
 
 _BY_UNIQUE_KEY = 32
@@ -151,9 +150,9 @@ class MessageAdmin(AdminPart):
         named = await self._by_unique_key(message_id, topic)
         if named is None:
             where = f"topic {topic!r}" if topic is not None else str(self._session.config)
-            raise message_not_found(
-                f"{where} has no message with the id {message_id}",
+            raise NoMessage(
                 server=str(self._session.config),
+                what=f"{where} has no message with the id {message_id}",
                 next_step="it may be older than what is kept; or see what the id says: steelyard message id ID",
             )
         return _try_decompress(named) if opened else named
@@ -212,9 +211,9 @@ class MessageAdmin(AdminPart):
             if message_id in (trace.message_id, trace.offset_id)
         ]
         if not found:
-            raise message_not_found(
-                f"topic {topic!r} has no trace of message {message_id}",
+            raise NoMessage(
                 server=str(self._session.config),
+                what=f"topic {topic!r} has no trace of message {message_id}",
                 next_step="producers and consumers write traces only with message_trace=True",
             )
         return sorted(found, key=lambda trace: trace.at_ms or 0)
@@ -395,11 +394,6 @@ def _try_decompress(message: StoredMessage) -> StoredMessage:
         return unseal_message(message)
     except BODY_ERRORS:
         return message
-
-
-def message_not_found(what: str, *, server: str, next_step: str) -> NoMessage:
-    """Make the error for a message that does not exist."""
-    return NoMessage(server=server, what=what, next_step=next_step)
 
 
 def _consumer_offline(what: str, broker: str) -> ConsumerOffline:

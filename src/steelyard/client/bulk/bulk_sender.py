@@ -357,7 +357,8 @@ class BulkSender:
         """Read answers, or wait until something is due; resume what has paused."""
         at_ms = steady_ms()
         busy = [connection for connection, sends in self._in_flight.items() if sends]
-        until_ms = min((each.deadline_ms for each in self._pending_batches()), default=at_ms)
+        pending = [*self._backing_off, *(send for sends in self._in_flight.values() for send in sends.values())]
+        until_ms = min((each.deadline_ms for each in pending), default=at_ms)
         wait_ms = max(0, until_ms - at_ms) if wait else 0
         if busy:
             for connection in wait_readable(busy, wait_ms):
@@ -365,9 +366,6 @@ class BulkSender:
         elif wait_ms:
             time.sleep(wait_ms / _SECOND_MS)
         self._check_deadlines()
-
-    def _pending_batches(self) -> list[_PendingBatch]:
-        return [*self._backing_off, *(send for sends in self._in_flight.values() for send in sends.values())]
 
     def _receive(self, connection: PipelinedConnection, timeout_ms: int = _READ_TIMEOUT_MS) -> list[int]:
         """Handle the answers on a connection, and return their numbers."""

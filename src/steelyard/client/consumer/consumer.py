@@ -149,7 +149,10 @@ class Consumer(NotifyingClient):
 
     def explain(self) -> MemberExplanation:
         """Explain what it does and why, in plain words: print it."""
-        return self._require_started().explain()
+        self.check_process()
+        if self._current_run is None:
+            raise ConfigurationError("the consumer is not started", next_step="start it first")
+        return self._current_run.explain()
 
     async def start(self) -> Self:
         """Connect and join the group; raises if that fails."""
@@ -266,9 +269,3 @@ class Consumer(NotifyingClient):
     async def close(self) -> None:
         """Stop; as `stop` does."""
         await self.stop()
-
-    def _require_started(self) -> ConsumerRun:
-        self.check_process()
-        if self._current_run is None:
-            raise ConfigurationError("the consumer is not started", next_step="start it first")
-        return self._current_run
