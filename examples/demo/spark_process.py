@@ -172,7 +172,7 @@ class SparkProcess:
     def last_published(self) -> int:
         """Return the last batch whose files were published, from the manifests: its events come a little later.
 
-        Spark may not have committed it. It replays the batch then, reads nothing, and the next one is the first with rows.
+        Spark may not have committed it: then it replays the batch without reading, and the next is the first with rows.
         Call it once it has written something.
         """
         return max(int(manifest.stem.removeprefix("batch-")) for manifest in self._manifests.glob("batch-*.json"))

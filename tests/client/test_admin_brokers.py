@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from steelyard.client.admin import Admin
-from steelyard.client.admin.admin_session import AdminPart, AdminSession
+from steelyard.client.admin.admin_session import AdminPart, AdminServer, AdminSession
 from steelyard.client.admin.brokers import BrokerAdmin
 from steelyard.client.config import ClientConfig
 from steelyard.client.sync.admin import Admin as BlockingAdmin
@@ -62,12 +62,13 @@ class _FirstRequestFails(AdminSession):
         self.asked = Counter[str]()
 
     async def request_ok(
-        self, place: BrokerAddresses, code: int, fields: CommandFields = _NONE, body: bytes = b""
+        self, server: AdminServer, code: int, fields: CommandFields = _NONE, body: bytes = b""
     ) -> Command:
-        self.asked[place.name] += 1
-        if self.asked[place.name] == 1:
-            raise error_for(ResponseCode.SYSTEM_ERROR, "NoSuchElementException", server=place.name)
-        return await super().request_ok(place, code, fields, body)
+        assert isinstance(server, BrokerAddresses)
+        self.asked[server.name] += 1
+        if self.asked[server.name] == 1:
+            raise error_for(ResponseCode.SYSTEM_ERROR, "NoSuchElementException", server=server.name)
+        return await super().request_ok(server, code, fields, body)
 
 
 def test_a_broker_that_fails_right_after_its_start_is_asked_again(

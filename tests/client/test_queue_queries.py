@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from steelyard.client.config import ClientConfig
-from steelyard.client.pull_consumer.queue_queries import query_committed_offset
+from steelyard.client.pull_consumer.assigned import query_committed_offset
 from steelyard.client.session import Session
 from steelyard.errors import ServerError
 from steelyard.model import Queue

@@ -25,7 +25,7 @@ from steelyard.cli.shared.options import (
 from steelyard.cli.shared.output import Output, TableColumn, columns, fields_of
 from steelyard.cli.shared.terminal import print_note
 from steelyard.cli.shared.units import format_time
-from steelyard.errors import ConfigurationError
+from steelyard.errors import ConfigurationError, NoMessage
 from steelyard.model import Message, StoredMessage
 from steelyard.model.message import RESERVED_PROPERTIES
 from steelyard.model.reserved_names import TRACE_TOPIC
@@ -86,14 +86,12 @@ def _show_message(
 
 
 def _message_at(admin: "Admin", topic: str, place: str) -> StoredMessage:
-    from steelyard.client.admin.messages import message_not_found
-
     queue, offset = parse_place(topic, place)
     message = admin.messages.at(queue, offset)
     if message is None:
-        raise message_not_found(
-            f"{queue} has no message at offset {offset}",
+        raise NoMessage(
             server=queue.broker,
+            what=f"{queue} has no message at offset {offset}",
             next_step=f"see what it has: steelyard message index {topic} --queue {queue.broker}:{queue.queue_id}",
         )
     return message
@@ -141,16 +139,14 @@ def _find_messages(
     count: Annotated[int, typer.Option(min=1, max=64, help="At most so many, the newest.")] = 64,
 ) -> None:
     """Find the messages of a topic that have a key, oldest first."""
-    from steelyard.client.admin.messages import message_not_found
-
     now = datetime.now(UTC)
     start = None if since is None else parse_time(since, now)
     end = None if until is None else parse_time(until, now)
     found = admin.messages.find_by_key(topic, key, start=start, end=end, most=count)
     if not found:
-        raise message_not_found(
-            f"topic {topic!r} has no message with the key {key!r}",
+        raise NoMessage(
             server=str(client.config()),
+            what=f"topic {topic!r} has no message with the key {key!r}",
             next_step="keys are whole words, and case matters",
         )
     _print_messages(out, found)

@@ -214,14 +214,9 @@ async def probe_name_servers(config: "ClientConfig", step_s: float) -> tuple[Nam
 def _with_brokers(seen: NameServerFacts, answer: Command) -> NameServerFacts:
     """Add the brokers that a name server listed."""
     try:
-        entries = decode_body(ClusterBody, answer.body).brokers
+        return replace(seen, kind=ServerKind.NAME_SERVER, brokers=decode_body(ClusterBody, answer.body).places())
     except SteelyardError as error:
         return replace(seen, kind=ServerKind.STRANGER, why=error.what)
-    places = {
-        name: BrokerAddresses(name, entries[name].cluster or "", dict(sorted(entries[name].addresses.items())))
-        for name in sorted(entries)
-    }
-    return replace(seen, kind=ServerKind.NAME_SERVER, brokers=places)
 
 
 async def _without_tls(

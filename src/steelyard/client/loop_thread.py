@@ -9,8 +9,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import CancelledError
-from contextlib import suppress
+from concurrent.futures import CancelledError, Future
 from typing import Any, ClassVar, TypeVar
 
 from steelyard.errors import ConfigurationError
@@ -167,22 +166,16 @@ async def call_in_thread(name: str, function: Callable[[A], R], given: A) -> R:
 
     The interpreter joins an executor's threads at exit: there a function that never returns would keep it alive.
     """
-    loop = asyncio.get_running_loop()
-    ended: asyncio.Future[None] = loop.create_future()
-    results: list[R] = []
-    errors: list[BaseException] = []
+    future: Future[R] = Future()
+    future.set_running_or_notify_cancel()  # from now on it cannot be cancelled
 
     def work() -> None:
         try:
-            results.append(function(given))
+            future.set_result(function(given))
         except BaseException as error:
-            errors.append(error)
-        with suppress(RuntimeError):  # the loop has ended meanwhile
-            loop.call_soon_threadsafe(lambda: None if ended.done() else ended.set_result(None))
+            if not isinstance(error, Exception) or isinstance(error, StopIteration):  # no future takes the latter
+                error, error.__cause__ = RuntimeError(f"it raised {error!r}"), error
+            future.set_exception(error)
 
     threading.Thread(target=work, name=name, daemon=True).start()
-    await ended
-    if errors:
-        error = errors[0]
-        raise error if isinstance(error, Exception) else RuntimeError(f"it raised {error!r}") from error
-    return results[0]
+    return await asyncio.wrap_future(future)

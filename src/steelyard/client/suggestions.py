@@ -1,11 +1,11 @@
 """Errors for a topic or group that does not exist, with the closest known name."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 
 from steelyard.errors import GroupNotFound, TopicNotFound
 
-__all__ = ["closest_match", "group_not_found", "no_broker_registered", "topic_not_found"]
+__all__ = ["closest_match", "group_not_found", "topic_not_found", "topic_unknown"]
 
 _MAX_COMPARED = 10_000
 """Comparing is slow: of more names only those with the same first letter are compared."""
@@ -39,17 +39,19 @@ Create it with: steelyard topic create ordres
     return TopicNotFound(server=namesrv, what=what, next_step=next_step)
 
 
-def no_broker_registered(topic: str, *, namesrv: str) -> TopicNotFound:
-    """Return the error for a topic of a cluster without brokers.
+def topic_unknown(
+    name: str, known: Collection[str] | None, *, namesrv: str, asked: Iterable[str] = ()
+) -> TopicNotFound:
+    """Return the error for a topic that no name server knows; without any known topic no broker is registered.
 
-    >>> print(no_broker_registered("orders", namesrv="localhost:9876"))
+    >>> print(topic_unknown("orders", [], namesrv="localhost:9876"))
     no broker is registered with localhost:9876, so topic 'orders' is nowhere; start one, such as by: steelyard up
     """
-    return TopicNotFound(
-        server=namesrv,
-        what=f"no broker is registered with {namesrv}, so topic {topic!r} is nowhere",
-        next_step="start one, such as by: steelyard up",
-    )
+    if known is None or known:
+        return topic_not_found(name, known or (), namesrv=namesrv, asked=asked)
+    # Brokers always have some topics of their own.
+    what = f"no broker is registered with {namesrv}, so topic {name!r} is nowhere"
+    return TopicNotFound(server=namesrv, what=what, next_step="start one, such as by: steelyard up")
 
 
 def group_not_found(name: str, known: Iterable[str], *, namesrv: str, asked: Iterable[str] = ()) -> GroupNotFound:

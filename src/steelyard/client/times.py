@@ -36,10 +36,8 @@ def parse_start(start_from: StartFrom) -> StartPosition:
     """
     if isinstance(start_from, datetime):
         return StartPosition(StartAt.TIME, to_epoch_ms(start_from))
-    if start_from == "first":
-        return StartPosition(StartAt.FIRST)
-    if start_from == "last":
-        return StartPosition(StartAt.LAST)
+    if start_from in ("first", "last"):
+        return StartPosition(StartAt(start_from))
     raise ConfigurationError(f"{start_from!r} is no start position", next_step='give "first", "last" or a datetime')
 
 

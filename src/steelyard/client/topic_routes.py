@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from steelyard.client.config import ClientConfig
 from steelyard.client.namespace import ClientNamespace
-from steelyard.client.suggestions import no_broker_registered, topic_not_found
+from steelyard.client.suggestions import topic_unknown
 from steelyard.errors import NoNameServer, NoRoute, SteelyardError, TopicNotFound, TransportError, error_for
 from steelyard.model import PublishList, TopicRoute
 from steelyard.model.reserved_names import DEFAULT_TOPIC
@@ -183,19 +183,14 @@ class TopicRoutes:
         return self._lists.setdefault(topic, listed)
 
     async def _not_found(self, topic: str) -> TopicNotFound:
-        known = await self._all_topics()
-        if known == []:  # brokers always have some of their own
-            return no_broker_registered(self._session.namespace.unwrap(topic), namesrv=str(self._session.config))
-        brokers = sorted(self._session.broker_connections())
-        name, namesrv = self._session.namespace.unwrap(topic), str(self._session.config)
-        return topic_not_found(name, known or (), namesrv=namesrv, asked=brokers)
-
-    async def _all_topics(self) -> list[str] | None:
+        unwrap = self._session.namespace.unwrap
         try:
             answer = await self.request_name_server(Command(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER))
-            return list(map(self._session.namespace.unwrap, decode_body(TopicNames, answer.body).topics))
+            known = list(map(unwrap, decode_body(TopicNames, answer.body).topics))
         except SteelyardError:
-            return None
+            known = None
+        brokers = sorted(self._session.broker_connections())
+        return topic_unknown(unwrap(topic), known, namesrv=str(self._session.config), asked=brokers)
 
     async def _refresh_periodically(self) -> None:
         while True:
@@ -228,10 +223,8 @@ class TopicRoutes:
             await asyncio.sleep(_FORCED_REFRESH_GAP_S)
 
     async def _try_look_up(self, topic: str) -> None:
-        try:
+        with suppress(SteelyardError):  # the cached route stays
             await self._look_up_shared(topic)
-        except SteelyardError:
-            return  # the cached route stays
 
 
 def find_route(topic: str, config: ClientConfig, *, timeout_ms: int = 3_000) -> TopicRoute:

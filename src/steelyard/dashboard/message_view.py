@@ -8,11 +8,10 @@ from codecs import getincrementaldecoder
 
 from msgspec import Struct
 
-from steelyard.client.admin.messages import message_not_found
 from steelyard.client.pull_consumer.queue_browser import preview_body
 from steelyard.dashboard.api_routing import ApiRequest
 from steelyard.dashboard.context import DashboardContext
-from steelyard.errors import ConfigurationError
+from steelyard.errors import ConfigurationError, NoMessage
 from steelyard.model import Queue, StoredMessage
 
 __all__ = ["BodyView", "MessageRow", "body_view", "message_at", "message_row"]
@@ -116,9 +115,9 @@ async def message_at(context: DashboardContext, request: ApiRequest) -> StoredMe
     offset = _path_number(request, "offset")
     message = await context.admin.messages.at(queue, offset)
     if message is None:
-        raise message_not_found(
-            f"{queue} has no message at offset {offset}",
+        raise NoMessage(
             server=queue.broker,
+            what=f"{queue} has no message at offset {offset}",
             next_step="it may be older than what is kept, or not be there yet",
         )
     return message

@@ -115,8 +115,8 @@ class AccessAdmin(AdminPart):
                 what=f"user {name!r} exists already",
                 next_step=f"change it with: steelyard access user set {name}",
             )
-        servers = await self._brokers.instances(broker, cluster=cluster)
         body = encode_body(AclUser(name=name, password=password, kind=_user_kind(kind)))
+        servers = await self._brokers.instances(broker, cluster=cluster)
         return await self._update_each(servers, RequestCode.AUTH_CREATE_USER, UserRequest(name), body)
 
     async def set_user(
@@ -175,7 +175,7 @@ class AccessAdmin(AdminPart):
         cluster: str | None = None,
     ) -> list[AccessPolicy]:
         """List the policies of one user or of all, on resources whose name contains a text or on all."""
-        every = _merge(await self._policies_by_instance(broker, cluster))
+        every = _merge(await self._policies_by_server(broker, cluster))
         part = (resource or "").lower()
         found = [each for each in every if user in (None, each.user) and part in each.resource.lower()]
         return sorted(found, key=lambda each: (each.user, each.resource, each.servers))
@@ -221,7 +221,7 @@ class AccessAdmin(AdminPart):
 
     async def copy_policies(self, source: str, target: str, users: Iterable[str] | None = None) -> list[CopyResult]:
         """Copy the policies of users from one broker to another; policies on the same resource are replaced."""
-        (_, rules), *_ = await self._policies_by_instance(source, None)
+        (_, rules), *_ = await self._policies_by_server(source, None)
         by_user: dict[str, list[AccessPolicy]] = {}
         for rule in rules:
             by_user.setdefault(rule.user, []).append(rule)
@@ -232,7 +232,7 @@ class AccessAdmin(AdminPart):
                     user, "anything", f"See which {source} has: steelyard access policy ls --broker {source}"
                 )
         known = {each.name for each in await self.users(broker=target)}
-        there = {rule.user for _, each in await self._policies_by_instance(target, None) for rule in each}
+        there = {rule.user for _, each in await self._policies_by_server(target, None) for rule in each}
         for user in wanted:
             if user not in known:
                 raise _user_not_found(user, known, target)
@@ -243,10 +243,23 @@ class AccessAdmin(AdminPart):
     async def _users_by_server(
         self, part_of_name: str, broker: str | None, cluster: str | None
     ) -> list[tuple[BrokerInstance, tuple[AclUser, ...]]]:
-        async def ask(server: BrokerInstance) -> tuple[BrokerInstance, tuple[AclUser, ...]]:
-            fields = ListUsers(filter=part_of_name or None)
-            answer = await self._request_access(server, RequestCode.AUTH_LIST_USER, fields)
-            return server, _decode_list(tuple[AclUser, ...], answer)
+        fields = ListUsers(filter=part_of_name or None)
+        return await self._list_each(tuple[AclUser, ...], RequestCode.AUTH_LIST_USER, fields, broker, cluster)
+
+    async def _policies_by_server(
+        self, broker: str | None, cluster: str | None
+    ) -> list[tuple[BrokerInstance, list[AccessPolicy]]]:
+        code, fields = RequestCode.AUTH_LIST_ACL, ListPolicies()
+        listed = await self._list_each(tuple[AclRules, ...], code, fields, broker, cluster)
+        return [(server, [policy for each in rules for policy in _policies_of(each)]) for server, rules in listed]
+
+    async def _list_each(
+        self, kind: type[T], code: RequestCode, fields: CommandFields, broker: str | None, cluster: str | None
+    ) -> list[tuple[BrokerInstance, T]]:
+        """Return what each process lists; Apache's body is empty if there is nothing."""
+
+        async def ask(server: BrokerInstance) -> tuple[BrokerInstance, T]:
+            return server, decode_body(kind, (await self._request_access(server, code, fields)).body or b"[]")
 
         return await gather_limited(ask, await self._brokers.instances(broker, cluster=cluster))
 
@@ -255,7 +268,7 @@ class AccessAdmin(AdminPart):
     ) -> Command:
         """Send a request about users or policies; a broker that keeps none is told apart from one that failed."""
         try:
-            return await self._session.request_instance(server, code, fields, body)
+            return await self._session.request_ok(server, code, fields, body)
         except RequestNotSupported as error:
             raise RequestNotSupported(
                 code=error.code,
@@ -269,7 +282,7 @@ class AccessAdmin(AdminPart):
 
     async def _check_access_enabled(self, server: BrokerInstance, error: ServerError) -> None:
         try:
-            answer = await self._session.request_instance(server, RequestCode.GET_BROKER_CONFIG)
+            answer = await self._session.request_ok(server, RequestCode.GET_BROKER_CONFIG)
         except ServerError:
             return
         if not decode_settings(answer.body).get(_PROVIDER, "").strip():
@@ -281,17 +294,6 @@ class AccessAdmin(AdminPart):
                 next_step=f"it needs {_PROVIDER} and authenticationEnabled in its file of settings",
             ) from None
 
-    async def _policies_by_instance(
-        self, broker: str | None, cluster: str | None
-    ) -> list[tuple[BrokerInstance, list[AccessPolicy]]]:
-        async def ask(server: BrokerInstance) -> tuple[BrokerInstance, list[AccessPolicy]]:
-            answer = await self._request_access(server, RequestCode.AUTH_LIST_ACL, ListPolicies())
-            return server, [
-                rule for rules in _decode_list(tuple[AclRules, ...], answer) for rule in _policies_of(rules)
-            ]
-
-        return await gather_limited(ask, await self._brokers.instances(broker, cluster=cluster))
-
     async def _has_policy(self, policy: AccessPolicy, broker: str | None, cluster: str | None) -> bool:
         there = await self.policies(policy.user, broker=broker, cluster=cluster)
         return any(each.resource == policy.resource for each in there)
@@ -299,10 +301,13 @@ class AccessAdmin(AdminPart):
     async def _put_policies(
         self, code: RequestCode, user: str, rules: Sequence[AccessPolicy], broker: str | None, cluster: str | None
     ) -> list[BrokerInstance]:
-        kinds = dict.fromkeys(rule.kind for rule in rules)
-        policies = tuple(
-            AclPolicy(kind=kind, entries=tuple(_entry(each) for each in rules if each.kind == kind)) for kind in kinds
-        )
+        entries: dict[str, list[AclPolicyEntry]] = {}
+        for each in rules:
+            entry = AclPolicyEntry(
+                resource=each.resource, actions=each.actions, decision=_DECISIONS[each.allows], source_ips=each.sources
+            )
+            entries.setdefault(each.kind, []).append(entry)
+        policies = tuple(AclPolicy(kind=kind, entries=tuple(listed)) for kind, listed in entries.items())
         body = encode_body(AclRules(subject=_USER + user, policies=policies))
         servers = await self._brokers.instances(broker, cluster=cluster)
         return await self._update_each(servers, code, PolicyRequest(_USER + user), body)
@@ -343,11 +348,6 @@ def _merge(by_server: Iterable[tuple[BrokerInstance, Iterable[A]]]) -> list[A]:
         for each in listed:
             found.setdefault(each, []).append(str(server))
     return [replace(each, servers=tuple(servers)) for each, servers in found.items()]
-
-
-def _decode_list(kind: type[tuple[T, ...]], answer: Command) -> tuple[T, ...]:
-    """Return the items of a response; Apache's body is empty if there are none."""
-    return decode_body(kind, answer.body) if answer.body else ()
 
 
 def _user_not_found(name: str, known: Iterable[str], server: str) -> UserNotFound:
@@ -416,9 +416,3 @@ def _policies_of(rules: AclRules) -> Iterable[AccessPolicy]:
                 entry.source_ips or (),
                 policy.kind or "Custom",
             )
-
-
-def _entry(policy: AccessPolicy) -> AclPolicyEntry:
-    return AclPolicyEntry(
-        resource=policy.resource, actions=policy.actions, decision=_DECISIONS[policy.allows], source_ips=policy.sources
-    )

@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from steelyard.client.config import ClientConfig
 from steelyard.client.namespace import ClientNamespace
@@ -26,17 +26,18 @@ from steelyard.errors import (
 )
 from steelyard.model import BrokerAddresses, Queue, TopicRoute
 from steelyard.wire.bodies import decode_body
-from steelyard.wire.bodies.common import TopicNames
+from steelyard.wire.bodies.common import KVTable, TopicNames
 from steelyard.wire.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupTable
 from steelyard.wire.bodies.topics import ClusterBody, RouteBody
 from steelyard.wire.codes import RequestCode, ResponseCode
 from steelyard.wire.command import Command, CommandFields
-from steelyard.wire.headers.nameserver import GetRoute
+from steelyard.wire.headers.nameserver import GetRoute, KVNamespaceRequest
 from steelyard.wire.headers.pull import PullMessage, PullMessageResponse
 
 __all__ = [
     "TOOLS_GROUP",
     "AdminPart",
+    "AdminServer",
     "AdminSession",
     "BrokerInstance",
     "check_ok",
@@ -60,7 +61,7 @@ _log = logging.getLogger("steelyard")
 
 T = TypeVar("T")
 X = TypeVar("X")
-Server = TypeVar("Server", str, BrokerAddresses)
+Asked = TypeVar("Asked", str, BrokerAddresses)
 
 
 async def gather_limited(
@@ -118,6 +119,10 @@ class BrokerInstance:
         return self.broker if self.is_master else f"{self.broker} (replica {self.broker_id})"
 
 
+AdminServer: TypeAlias = BrokerAddresses | BrokerInstance | str
+"""Where a request goes: to a broker, to one of its processes, or to an address."""
+
+
 class AdminSession:
     """The connections and requests of one `Admin`. It connects with the first request.
 
@@ -169,40 +174,31 @@ class AdminSession:
         session = await self.open()
         return await session.routes.request_name_server(Command(code, fields))
 
-    async def request_at(
-        self, address: str, code: int, fields: CommandFields = _NO_FIELDS, body: bytes = b""
-    ) -> Command:
-        """Send a request to the server at an address."""
-        session = await self.open()
-        return await session.connection_at(address).request(Command(code, fields, body), _REQUEST_TIMEOUT_MS)
-
-    async def request_instance(
-        self, server: BrokerInstance, code: int, fields: CommandFields = _NO_FIELDS, body: bytes = b""
-    ) -> Command:
-        """Send a request to one process of a broker; a refusal is raised."""
-        return check_ok(await self.request_at(server.address, code, fields, body), server)
-
     async def request(
         self,
-        place: BrokerAddresses,
+        server: AdminServer,
         code: int,
         fields: CommandFields = _NO_FIELDS,
         body: bytes = b"",
         *,
         timeout_ms: int = _REQUEST_TIMEOUT_MS,
     ) -> Command:
-        """Send a request to a broker."""
+        """Send a request to a broker, to one of its processes, or to the server at an address."""
         session = await self.open()
-        address = place.master or next(iter(place.addresses.values()), None)
-        if address is None:
-            raise CannotConnect(f"broker {place.name} has no address", next_step="see whether it runs")
+        if isinstance(server, BrokerAddresses):
+            address = server.master or next(iter(server.addresses.values()), None)
+            if address is None:
+                raise CannotConnect(f"broker {server.name} has no address", next_step="see whether it runs")
+        else:
+            address = server if isinstance(server, str) else server.address
         return await session.connection_at(address).request(Command(code, fields, body), timeout_ms)
 
     async def request_ok(
-        self, place: BrokerAddresses, code: int, fields: CommandFields = _NO_FIELDS, body: bytes = b""
+        self, server: AdminServer, code: int, fields: CommandFields = _NO_FIELDS, body: bytes = b""
     ) -> Command:
-        """Send a request to a broker; a refusal is raised."""
-        return check_ok(await self.request(place, code, fields, body), place.name)
+        """Send a request; a refusal is raised."""
+        answer = await self.request(server, code, fields, body)
+        return check_ok(answer, server.name if isinstance(server, BrokerAddresses) else server)
 
     async def request_each(
         self, places: Iterable[BrokerAddresses], code: int, fields: CommandFields = _NO_FIELDS
@@ -229,12 +225,20 @@ class AdminSession:
         body = b"" if answer.code in _EMPTY_CODES else check_ok(answer, place.name).body
         return body, answer.header(PullMessageResponse).next_begin_offset
 
+    async def key_values(self, namespace: str) -> dict[str, str]:
+        """Return the key-value settings that the name servers keep in a namespace."""
+        fields = KVNamespaceRequest(namespace)
+        answer = await self.request_name_server(RequestCode.GET_KVLIST_BY_NAMESPACE, fields)
+        if answer.code == ResponseCode.QUERY_NOT_FOUND:
+            return {}
+        return dict(sorted(decode_body(KVTable, check_ok(answer, self.config).body).table.items()))
+
     async def request_each_name_server(
         self, code: int, fields: CommandFields = _NO_FIELDS, body: bytes = b""
     ) -> list[tuple[str, Command]]:
         """Send a request to every name server; the responses of those that can be reached, by address."""
         return await self.for_each_reachable(
-            self.config.name_servers, lambda address: self.request_at(address, code, fields, body)
+            self.config.name_servers, lambda address: self.request(address, code, fields, body)
         )
 
     async def update_name_servers(self, code: int, fields: CommandFields, body: bytes = b"") -> None:
@@ -243,14 +247,14 @@ class AdminSession:
             check_ok(answer, self.config)
 
     async def for_each_reachable(
-        self, servers: Iterable[Server], work: Callable[[Server], Awaitable[T]]
-    ) -> list[tuple[Server, T]]:
+        self, servers: Iterable[Asked], work: Callable[[Asked], Awaitable[T]]
+    ) -> list[tuple[Asked, T]]:
         """Do the same at several brokers or name servers; those that cannot be reached are left out and logged once.
 
         If none can be reached, the first error is raised.
         """
 
-        async def one(server: Server) -> tuple[Server, T] | TransportError:
+        async def one(server: Asked) -> tuple[Asked, T] | TransportError:
             try:
                 return server, await work(server)
             except TransportError as error:
@@ -269,12 +273,8 @@ class AdminSession:
     async def broker_places(self) -> dict[str, BrokerAddresses]:
         """Return every broker that the name servers know, by name."""
         answer = check_ok(await self.request_name_server(RequestCode.GET_BROKER_CLUSTER_INFO), self.config)
-        entries = decode_body(ClusterBody, answer.body).brokers
-        return {
-            name: BrokerAddresses(name, entries[name].cluster or "", dict(sorted(entries[name].addresses.items())))
-            for name in sorted(entries)
-            if self.only_brokers is None or name in self.only_brokers
-        }
+        places = decode_body(ClusterBody, answer.body).places()
+        return {name: places[name] for name in places if self.only_brokers is None or name in self.only_brokers}
 
     async def select_brokers(self, brokers: Iterable[str] | None, cluster: str | None) -> list[BrokerAddresses]:
         """Return the named brokers, those of a cluster, or all."""
@@ -301,9 +301,7 @@ class AdminSession:
     async def find_route(self, topic: str, address: str | None = None) -> TopicRoute | None:
         """Return a topic's route, or None; from one name server if its address is given."""
         code, fields = RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRoute(topic)
-        answer = await (
-            self.request_name_server(code, fields) if address is None else self.request_at(address, code, fields)
-        )
+        answer = await (self.request(address, code, fields) if address else self.request_name_server(code, fields))
         if answer.code == ResponseCode.TOPIC_NOT_EXIST:
             return None
         return decode_body(RouteBody, check_ok(answer, address or self.config).body).route(topic)

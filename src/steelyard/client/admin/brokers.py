@@ -10,6 +10,7 @@ Of disk, flushing and last start our brokers send a report. Apache's send text f
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Enum
@@ -198,20 +199,17 @@ class BrokerRecovery:
     took: timedelta | None
 
     def __str__(self) -> str:
-        return f"{_FOUND.get(self.found, self.found)}{self._cost()}"
-
-    def _cost(self) -> str:
+        found = _FOUND.get(self.found, self.found)
         if self.found != "unclosed":
-            return ""
+            return found
         took = "" if self.took is None else f" in {self.took.total_seconds():.1f} s"
         cut = f", {self.cut_bytes} bytes cut off" if self.cut_bytes else ""
         damaged = f", {self.damages} damaged place{'s' * (self.damages != 1)}" if self.damages else ""
-        return f"; {self.records} messages read again{took}{cut}{damaged}"
+        return f"{found}; {self.records} messages read again{took}{cut}{damaged}"
 
 
 _CUT_OFF = "cut off"
 """What a broker calls the bytes after the last complete message."""
-
 _FOUND = {
     "nothing": "the directory was empty",
     "closed": "the last process closed it in order",
@@ -254,11 +252,10 @@ def parse_reports(table: Mapping[str, str]) -> BrokerReports:
     >>> parse_reports({})
     BrokerReports(disk=None, flushing=None, recovery=None, damages=None, lost=(), refusal=None)
     """
-    try:
-        report = decode_body(BrokerReport, table[REPORT_NAME].encode()) if REPORT_NAME in table else None
-    except SteelyardError:
-        report = None
-    return _parse_apache_table(table) if report is None else _from_report(report)
+    with suppress(SteelyardError):
+        if REPORT_NAME in table:
+            return _from_report(decode_body(BrokerReport, table[REPORT_NAME].encode()))
+    return _parse_apache_table(table)
 
 
 def _parse_apache_table(table: Mapping[str, str]) -> BrokerReports:
@@ -274,12 +271,10 @@ def _parse_apache_table(table: Mapping[str, str]) -> BrokerReports:
 
 
 def _from_report(report: BrokerReport) -> BrokerReports:
-    last_us = report.flush_last_us
+    last_ms = None if report.flush_last_us is None else report.flush_last_us / 1_000
     return BrokerReports(
         BrokerDisk(report.disk_bytes, report.disk_free_bytes, report.log_bytes, report.log_files),
-        FlushStatus(
-            report.flush, report.flush_interval_ms, report.unflushed_bytes, None if last_us is None else last_us / 1_000
-        ),
+        FlushStatus(report.flush, report.flush_interval_ms, report.unflushed_bytes, last_ms),
         None if report.recovery is None else _broker_recovery(report.recovery),
         report.damages,
         tuple(LogDamage(each.path, each.position, each.size, each.records, each.what) for each in report.damage or ()),
@@ -436,7 +431,7 @@ class BrokerAdmin(AdminPart):
     async def describe(self, name: str, *, broker_id: int | None = None) -> BrokerRuntime:
         """Describe a broker in numbers; its master, unless another id is given."""
         server = await self._instance(name, broker_id)
-        answer = await self._session.request_instance(server, RequestCode.GET_BROKER_RUNTIME_INFO)
+        answer = await self._session.request_ok(server, RequestCode.GET_BROKER_RUNTIME_INFO)
         return _parse_runtime(server, decode_body(KVTable, answer.body).table)
 
     async def config(self, broker: str, *, broker_id: int | None = None) -> dict[str, str]:
@@ -463,25 +458,18 @@ class BrokerAdmin(AdminPart):
         planned = await self.plan_config(broker, settings, broker_id=broker_id)
         server = await self._instance(broker, broker_id)
         try:
-            await self._session.request_instance(
-                server, RequestCode.UPDATE_BROKER_CONFIG, {}, encode_settings(settings)
-            )
+            await self._session.request_ok(server, RequestCode.UPDATE_BROKER_CONFIG, {}, encode_settings(settings))
         except (NoPermission, InvalidParameter) as error:
             # The next step of these errors is about messages.
-            raise type(error)(
-                error.remark,
-                code=error.code,
-                server=error.server,
-                what=f"{server} refuses: {error.remark}",
-                next_step="",
-            ) from None
+            what = f"{server} refuses: {error.remark}"
+            raise type(error)(error.remark, code=error.code, server=error.server, what=what, next_step="") from None
         now = await self._instance_settings(server)
         return [SettingChange(each.name, each.before, now.get(each.name, "")) for each in planned]
 
     async def lag(self, broker: str, *, ordered_only: bool = False) -> list[GroupLag]:
         """Return the offsets of every group in the queues of a broker, by group and queue."""
         server = await self._instance(broker)
-        answer = await self._session.request_instance(
+        answer = await self._session.request_ok(
             server, RequestCode.GET_BROKER_CONSUME_STATS, GetBrokerConsumeStats(is_order=ordered_only)
         )
         found = [
@@ -529,35 +517,33 @@ class BrokerAdmin(AdminPart):
     async def read_only_topics(self, broker: str) -> list[str]:
         """List the topics of a broker whose own settings do not allow writes."""
         server = await self._instance(broker)
-        answer = await self._session.request_instance(server, RequestCode.GET_ALL_TOPIC_CONFIG)
-        topics = decode_body(TopicConfigTable, answer.body).topics
+        answer = await self._session.request_ok(server, RequestCode.GET_ALL_TOPIC_CONFIG)
         return sorted(
             self._namespace.unwrap(name)
-            for name, each in topics.items()
+            for name, each in decode_body(TopicConfigTable, answer.body).topics.items()
             if not each.permission & Permission.WRITE and not is_system_topic(name)
         )
 
     async def clean(self, broker: str, what: CleanTarget) -> None:
         """Have a broker clean something now instead of on its schedule."""
-        server = await self._instance(broker)
-        await self._session.request_instance(server, what.value)
+        await self._session.request_ok(await self._instance(broker), what.value)
 
     async def _instance(self, broker: str, broker_id: int | None = None) -> BrokerInstance:
         """Return the process of a broker with an id; without one its master, or a replica if it has none."""
         servers = await self.instances(broker)
-        found = [server for server in servers if broker_id in (None, server.broker_id)]
         if not servers:
             raise CannotConnect(f"broker {broker} has no address", next_step="see whether it runs")
-        if not found:
-            raise BrokerNotFound(
-                server=str(self._session.config),
-                what=f"broker {broker!r} has no process with id {broker_id}",
-                next_step=f"known are: {', '.join(str(server.broker_id) for server in servers) or 'none'}",
-            )
-        return found[0]
+        for server in servers:
+            if broker_id in (None, server.broker_id):
+                return server
+        raise BrokerNotFound(
+            server=str(self._session.config),
+            what=f"broker {broker!r} has no process with id {broker_id}",
+            next_step=f"known are: {', '.join(str(server.broker_id) for server in servers)}",
+        )
 
     async def _instance_settings(self, server: BrokerInstance) -> dict[str, str]:
-        return decode_settings((await self._session.request_instance(server, RequestCode.GET_BROKER_CONFIG)).body)
+        return decode_settings((await self._session.request_ok(server, RequestCode.GET_BROKER_CONFIG)).body)
 
     async def _runtime(self, place: BrokerAddresses) -> Command:
         try:
@@ -612,7 +598,7 @@ class BrokerAdmin(AdminPart):
 
         async def send(address: str) -> NameServerUpdate:
             try:
-                answer = await self._session.request_at(address, code, WritePermissionRequest(broker))
+                answer = await self._session.request(address, code, WritePermissionRequest(broker))
             except SteelyardError as error:
                 return NameServerUpdate(address, problem=error.what)
             if answer.code != ResponseCode.SUCCESS:

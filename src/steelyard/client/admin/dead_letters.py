@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from steelyard.client.admin.admin_session import AdminPart, AdminSession, gather_limited
-from steelyard.client.admin.messages import MessageAdmin, broker_in_route, message_not_found
+from steelyard.client.admin.messages import MessageAdmin, broker_in_route
 from steelyard.client.admin.topics import TopicAdmin
 from steelyard.client.producer.send_result import SendResult
 from steelyard.client.times import TimeOrAge
@@ -124,7 +124,7 @@ class DeadLetterAdmin(AdminPart):
                     next_step=next_step,
                 ) from None
         what = f"group {group!r} has no dead letter with the id {message_id}"
-        raise message_not_found(what, server=str(self._session.config), next_step=next_step)
+        raise NoMessage(server=str(self._session.config), what=what, next_step=next_step)
 
     async def delete(self, group: str) -> int:
         """Delete all dead letters of a group, and return their number."""

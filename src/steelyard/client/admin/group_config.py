@@ -182,10 +182,8 @@ def parse_group_config(entry: object) -> GroupConfig:
     for key in entry:
         if key not in known:
             meant = closest_match(key, known)
-            raise ConfigurationError(
-                f"a group has no setting {key!r}",
-                next_step=f"did you mean {meant!r}?" if meant else f"there are {', '.join(known)}",
-            )
+            hint = f"did you mean {meant!r}?" if meant else f"there are {', '.join(known)}"
+            raise ConfigurationError(f"a group has no setting {key!r}", next_step=hint)
     try:
         return msgspec.convert(entry, GroupConfig)
     except msgspec.ValidationError as error:

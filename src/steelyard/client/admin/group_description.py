@@ -29,7 +29,7 @@ from steelyard.balance.group.options import is_steelyard_id
 from steelyard.client.admin.admin_session import AdminSession, check_ok
 from steelyard.client.namespace import ClientNamespace
 from steelyard.client.times import from_epoch_ms
-from steelyard.errors import ConfigurationError, error_for
+from steelyard.errors import ConfigurationError, ConsumerOffline, SteelyardError, error_for
 from steelyard.model import BrokerAddresses, Queue, sort_names, sort_queues, utf16_units
 from steelyard.model.finding import Finding, Severity
 from steelyard.model.reserved_names import RETRY_PREFIX
@@ -196,21 +196,12 @@ def describe_group(facts: GroupFacts, earlier: GroupDescription | None = None) -
     owners = _owners(facts)
     rows = []
     for queue in sort_queues(facts.queues):
-        far, mine = facts.progress.get(queue), owners.get(queue, ())
-        rows.append(
-            GroupQueue(
-                queue,
-                mine,
-                None if far is None else far.committed,
-                None if far is None else far.end,
-                facts.consumed.get(queue),
-                facts.owned_at.get((mine[0], queue)) if len(mine) == 1 else None,
-            )
-        )
-    samples = {
-        queue: _samples(() if earlier is None else earlier.samples.get(queue, ()), now)
-        for queue, now in facts.progress.items()
-    }
+        progress, mine = facts.progress.get(queue), owners.get(queue, ())
+        committed, end = (None, None) if progress is None else (progress.committed, progress.end)
+        owned_at = facts.owned_at.get((mine[0], queue)) if len(mine) == 1 else None
+        rows.append(GroupQueue(queue, mine, committed, end, facts.consumed.get(queue), owned_at))
+    before = {} if earlier is None else earlier.samples
+    samples = {queue: _samples(before.get(queue, ()), now) for queue, now in facts.progress.items()}
     members = tuple(sorted(facts.members, key=lambda member: utf16_units(member.id)))
     view = GroupDescription(
         group=facts.group,
@@ -411,24 +402,19 @@ def _choose_strategy(
 def _queues_by_sharers(
     view: GroupDescription, members: list[MemberDescription], strategy: Strategy
 ) -> Iterable[tuple[list[str], list[Queue]]]:
-    """Yield queues with the members that share them, as members do it (balance/group/assignment.py)."""
+    """Return queues with the members that share them, as members do it (balance/group/assignment.py)."""
     has_foreign = any(not member.ours for member in members)
-    together: dict[tuple[str, ...], list[Queue]] = {}
+    together: dict[tuple[tuple[str, ...], str], list[Queue]] = {}
     for topic in sort_names(view.topics):
         sharers = tuple(
             member.id
             for member in members
             if has_foreign or member.topics is None or topic in member.topics or topic.startswith(RETRY_PREFIX)
         )
-        queues = [each.queue for each in view.queues if each.queue.topic == topic]
-        if not sharers:
-            continue
-        if uses_owners(strategy) and not has_foreign:
-            together.setdefault(sharers, []).extend(queues)
-        else:
-            yield list(sharers), queues
-    for sharers, queues in together.items():
-        yield list(sharers), queues
+        if sharers:
+            key = sharers, "" if uses_owners(strategy) and not has_foreign else topic
+            together.setdefault(key, []).extend(each.queue for each in view.queues if each.queue.topic == topic)
+    return [(list(sharers), queues) for (sharers, _), queues in together.items()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -501,13 +487,8 @@ def members_in(namespace: ClientNamespace, connections: Mapping[str, ConsumerCon
             name = connection.client_id or ""
             view, known = views.get(name), found.get(name)
             if known is None:
-                known = MemberDescription(
-                    name,
-                    connection.client_address or "",
-                    connection.language or "",
-                    release_name(connection.version),
-                    is_steelyard_id(name),
-                )
+                address, release = connection.client_address or "", release_name(connection.version)
+                known = MemberDescription(name, address, connection.language or "", release, is_steelyard_id(name))
             if view is not None:
                 known = replace(
                     known,
@@ -535,12 +516,26 @@ def member_filters(namespace: ClientNamespace, state: ConsumerRunningState) -> d
 
 
 async def running_state(
-    session: AdminSession, place: BrokerAddresses, group: str, member: str, *, stacks: bool = False
+    session: AdminSession,
+    group: str,
+    member: MemberDescription,
+    places: Mapping[str, BrokerAddresses],
+    *,
+    stacks: bool = False,
 ) -> ConsumerRunningState:
-    """Request the state of a member through a broker."""
-    fields = GetConsumerRunningState(group, member, jstack_enable=stacks)
-    answer = await session.request(place, RequestCode.GET_CONSUMER_RUNNING_INFO, fields, timeout_ms=_MEMBER_TIMEOUT_MS)
-    return decode_body(ConsumerRunningState, check_ok(answer, place.name).body)
+    """Request the state of a member through the first of its brokers that answers."""
+    code, fields = (
+        RequestCode.GET_CONSUMER_RUNNING_INFO,
+        GetConsumerRunningState(group, member.id, jstack_enable=stacks),
+    )
+    last: SteelyardError = ConsumerOffline(server=str(session.config), what="it is registered nowhere")
+    for broker in member.brokers:
+        try:
+            answer = await session.request(places[broker], code, fields, timeout_ms=_MEMBER_TIMEOUT_MS)
+            return decode_body(ConsumerRunningState, check_ok(answer, broker).body)
+        except SteelyardError as error:
+            last = error
+    raise last
 
 
 def member_status(namespace: ClientNamespace, member: str, state: ConsumerRunningState) -> MemberStatus:

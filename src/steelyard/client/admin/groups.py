@@ -129,15 +129,8 @@ class GroupAdmin(RebalanceHistory):
                 what=f"group {group} has no member {member!r}",
                 next_step=f"online are: {', '.join(online) or 'none'}",
             )
-        error: SteelyardError | None = None
-        for broker in online[member].brokers:
-            try:
-                full = self._namespace.wrap(group)
-                state = await running_state(self._session, places[broker], full, member, stacks=stacks)
-                return member_status(self._namespace, member, state)
-            except SteelyardError as refused:
-                error = refused
-        raise error or ConsumerOffline(server=str(self._session.config))
+        state = await running_state(self._session, self._namespace.wrap(group), online[member], places, stacks=stacks)
+        return member_status(self._namespace, member, state)
 
     async def configs(self, name: str) -> dict[str, GroupConfig]:
         """Return a group's settings by broker."""
@@ -335,14 +328,11 @@ async def _member_states(
         members = []
 
     async def ask(member: MemberDescription) -> ConsumerRunningState | None:
-        why = "it is registered nowhere"
-        for broker in member.brokers:
-            try:
-                return await running_state(session, places[broker], group, member.id)
-            except SteelyardError as error:
-                why = error.what
-        notes.append(f"{member.id} did not report its queues: {why}")
-        return None
+        try:
+            return await running_state(session, group, member, places)
+        except SteelyardError as error:
+            notes.append(f"{member.id} did not report its queues: {error.what}")
+            return None
 
     answers = await gather_limited(ask, members, limit=_MAX_PARALLEL_MEMBERS)
     states = {member.id: state for member, state in zip(members, answers, strict=True) if state is not None}

@@ -8,11 +8,8 @@ offset moves. 321 reads the consume queue itself.
 A body that cannot be decompressed is returned as it is stored: administrators want to see that too.
 """
 
-from dataclasses import dataclass
-from dataclasses import replace as replace_fields
+from dataclasses import dataclass, replace
 from typing import NamedTuple
-
-from msgspec.structs import replace
 
 from steelyard.client.admin.admin_session import AdminPart, AdminSession, check_ok, gather_limited
 from steelyard.client.admin.groups import GroupAdmin
@@ -41,7 +38,6 @@ __all__ = [
     "MessageAdmin",
     "RedeliveryResult",
     "broker_in_route",
-    "message_not_found",
 ]
 
 _BY_UNIQUE_KEY = 32
@@ -150,16 +146,16 @@ class MessageAdmin(AdminPart):
             for place in (await self._session.broker_places()).values():
                 found = await self._by_offset_id(place, message_id)
                 if found is not None:
-                    return _decompress([found], opened)[0]
+                    return _try_decompress(found) if opened else found
         named = await self._by_unique_key(message_id, topic)
         if named is None:
             where = f"topic {topic!r}" if topic is not None else str(self._session.config)
-            raise message_not_found(
-                f"{where} has no message with the id {message_id}",
+            raise NoMessage(
                 server=str(self._session.config),
+                what=f"{where} has no message with the id {message_id}",
                 next_step="it may be older than what is kept; or see what the id says: steelyard message id ID",
             )
-        return _decompress([named], opened)[0]
+        return _try_decompress(named) if opened else named
 
     async def find_by_key(
         self,
@@ -182,8 +178,7 @@ class MessageAdmin(AdminPart):
         """Return the message at an offset of a queue; None if there is none, or it was deleted."""
         route = await self._session.require_route(self._namespace.wrap(queue.topic))
         found, _ = await self._pull(route, self._namespace.wrap_queue(queue), offset, 1)
-        there = [message for message in found if message.offset == offset]
-        return _decompress(there[:1], True)[0] if there else None
+        return next((_try_decompress(message) for message in found if message.offset == offset), None)
 
     async def group_progress(self, message: StoredMessage) -> list[GroupProgress]:
         """List the groups that read a message's topic, and whether they are past it."""
@@ -191,7 +186,7 @@ class MessageAdmin(AdminPart):
         route = await self._session.require_route(full.topic)
         place = broker_in_route(route, full.broker)
         found = []
-        for group in sorted(await subscribed_groups(self._session, route)):
+        for group in await subscribed_groups(self._session, route):
             if not is_system_group(group):
                 committed = await committed_offset(self._session, place, group, full)
                 is_past = committed is not None and committed > message.offset
@@ -210,15 +205,15 @@ class MessageAdmin(AdminPart):
                 next_step="let brokers create it (traceTopicEnable) and clients write to it (message_trace=True)",
             ) from None
         found = [
-            replace_fields(trace, client_host=record.born_host)
+            replace(trace, client_host=record.born_host)
             for record in records
             for trace in decode_traces(_try_decompress(record).body.decode(errors="replace"))
             if message_id in (trace.message_id, trace.offset_id)
         ]
         if not found:
-            raise message_not_found(
-                f"topic {topic!r} has no trace of message {message_id}",
+            raise NoMessage(
                 server=str(self._session.config),
+                what=f"topic {topic!r} has no trace of message {message_id}",
                 next_step="producers and consumers write traces only with message_trace=True",
             )
         return sorted(found, key=lambda trace: trace.at_ms or 0)
@@ -264,18 +259,12 @@ class MessageAdmin(AdminPart):
         fields = QueryConsumeQueue(full.topic, full.queue_id, start, most, reader)
         answer = await self._session.request_ok(place, RequestCode.QUERY_CONSUME_QUEUE, fields)
         part = decode_body(ConsumeQueuePart, answer.body)
-        first = max(start, part.min_index)
         is_judged = part.subscription is not None
         rows = tuple(
             ConsumeQueueRow(
-                first + number,
-                entry.position,
-                entry.size,
-                entry.tags_code,
-                entry.matches if is_judged else None,
-                entry.remark,
+                offset, each.position, each.size, each.tags_code, each.matches if is_judged else None, each.remark
             )
-            for number, entry in enumerate(part.entries or ())
+            for offset, each in enumerate(part.entries or (), max(start, part.min_index))
         )
         return ConsumeQueueRange(queue, part.min_index, part.max_index, rows, part.filter_text)
 
@@ -284,7 +273,7 @@ class MessageAdmin(AdminPart):
         host, position = parse_offset_id(message_id)
         if host not in place.addresses.values():
             return None
-        answer = await self._session.request_at(host, RequestCode.VIEW_MESSAGE_BY_ID, ViewMessage(position))
+        answer = await self._session.request(host, RequestCode.VIEW_MESSAGE_BY_ID, ViewMessage(position))
         if answer.code != ResponseCode.SUCCESS:
             return None
         found = self._decode(answer.body, place.name)
@@ -297,8 +286,7 @@ class MessageAdmin(AdminPart):
             return await self._by_key(name, message_id, most=_BY_UNIQUE_KEY, unique=True)
 
         if topic is not None:
-            found = await search(topic)
-            return found[-1] if found else None
+            return next(reversed(await search(topic)), None)
         own = [name for name in await self._session.own_topic_names() if not is_system_topic(name)]
         if len(own) > _MAX_TOPICS:
             raise ConfigurationError(f"{message_id} may be in any of {len(own)} topics", next_step="give its topic too")
@@ -323,10 +311,7 @@ class MessageAdmin(AdminPart):
         return sorted(right.values(), key=lambda message: message.stored_ms)
 
     def _decode(self, body: bytes, broker: str) -> list[StoredMessage]:
-        found = decode_sealed_messages(StoredMessage, body, broker)
-        if not self._namespace.name:
-            return [*found]
-        return [replace(message, queue=self._namespace.unwrap_queue(message.queue)) for message in found]
+        return [*map(self._namespace.unwrap_stored, decode_sealed_messages(StoredMessage, body, broker))]
 
     async def _read(self, route: TopicRoute, queue: Queue, wanted: _ReadRange) -> list[StoredMessage]:
         """Read the wanted messages of one queue."""
@@ -409,11 +394,6 @@ def _try_decompress(message: StoredMessage) -> StoredMessage:
         return unseal_message(message)
     except BODY_ERRORS:
         return message
-
-
-def message_not_found(what: str, *, server: str, next_step: str) -> NoMessage:
-    """Make the error for a message that does not exist."""
-    return NoMessage(server=server, what=what, next_step=next_step)
 
 
 def _consumer_offline(what: str, broker: str) -> ConsumerOffline:

@@ -10,10 +10,10 @@ from steelyard.client.admin.admin_session import AdminPart, check_ok, gather_lim
 from steelyard.client.suggestions import closest_match
 from steelyard.errors import NotFound, SteelyardError
 from steelyard.wire.bodies import decode_body
-from steelyard.wire.bodies.common import KVTable, decode_settings, encode_settings
+from steelyard.wire.bodies.common import decode_settings, encode_settings
 from steelyard.wire.bodies.topics import ClusterBody
 from steelyard.wire.codes import RequestCode, ResponseCode
-from steelyard.wire.headers.nameserver import KVConfigRequest, KVConfigResponse, KVNamespaceRequest
+from steelyard.wire.headers.nameserver import KVConfigRequest, KVConfigResponse
 
 __all__ = ["NameServerAdmin", "NameServerStatus"]
 
@@ -32,23 +32,16 @@ class NameServerAdmin(AdminPart):
 
     async def key_values(self, namespace: str) -> dict[str, str]:
         """Return the key-value settings of a namespace."""
-        fields = KVNamespaceRequest(namespace)
-        answer = await self._session.request_name_server(RequestCode.GET_KVLIST_BY_NAMESPACE, fields)
-        if answer.code == ResponseCode.QUERY_NOT_FOUND:
-            return {}
-        return dict(sorted(decode_body(KVTable, check_ok(answer, self._session.config).body).table.items()))
+        return await self._session.key_values(namespace)
 
     async def key_value(self, namespace: str, key: str) -> str:
         """Return one key-value setting."""
         answer = await self._session.request_name_server(RequestCode.GET_KV_CONFIG, KVConfigRequest(namespace, key))
         if answer.code == ResponseCode.QUERY_NOT_FOUND:
-            meant = closest_match(key, await self.key_values(namespace))
-            raise NotFound(
-                code=answer.code,
-                server=str(self._session.config),
-                what=f"{self._session.config} has no key {key!r} in namespace {namespace!r}",
-                next_step=f"did you mean {meant!r}?" if meant else "check the namespace and the key",
-            )
+            meant, namesrv = closest_match(key, await self.key_values(namespace)), str(self._session.config)
+            hint = f"did you mean {meant!r}?" if meant else "check the namespace and the key"
+            what = f"{namesrv} has no key {key!r} in namespace {namespace!r}"
+            raise NotFound(code=answer.code, server=namesrv, what=what, next_step=hint)
         return check_ok(answer, self._session.config).header(KVConfigResponse).value or ""
 
     async def set_key_value(self, namespace: str, key: str, value: str) -> None:
@@ -85,7 +78,7 @@ class NameServerAdmin(AdminPart):
 
     async def _status(self, address: str) -> NameServerStatus:
         try:
-            answer = await self._session.request_at(address, RequestCode.GET_BROKER_CLUSTER_INFO)
+            answer = await self._session.request(address, RequestCode.GET_BROKER_CLUSTER_INFO)
             if answer.code != ResponseCode.SUCCESS:
                 return NameServerStatus(address, problem=answer.remark or f"it answered {answer.code}")
             return NameServerStatus(address, len(decode_body(ClusterBody, answer.body).brokers))

@@ -14,7 +14,6 @@ from steelyard.client.times import from_epoch_ms
 from steelyard.errors import GroupNotFound
 from steelyard.model.reserved_names import DEFAULT_PRODUCER_GROUP, is_system_group
 from steelyard.wire.bodies import decode_body
-from steelyard.wire.bodies.heartbeat import BrokerLatencyReport
 from steelyard.wire.bodies.members import ClientExtension, ProducerConnections, ProducerTable
 from steelyard.wire.codes import RequestCode, release_name
 from steelyard.wire.headers.admin import GetProducerConnections
@@ -140,17 +139,14 @@ def _latencies(extension: ClientExtension | None) -> tuple[tuple[ProducerBrokerL
         return None, None
     reported_at = datetime.now(UTC) - timedelta(milliseconds=min(max(0, extension.ago_ms), _MAX_AGE_MS))
     return tuple(
-        _broker_latency(each) for each in sorted(extension.broker_latency, key=lambda each: each.broker)
+        ProducerBrokerLatency(
+            each.broker,
+            each.latency_ms,
+            each.typical_ms,
+            min(1.0, max(0.0, each.share / 1_000)),
+            each.avoided_ms,
+            each.why or "",
+            each.failures,
+        )
+        for each in sorted(extension.broker_latency, key=lambda each: each.broker)
     ), reported_at
-
-
-def _broker_latency(entry: BrokerLatencyReport) -> ProducerBrokerLatency:
-    return ProducerBrokerLatency(
-        entry.broker,
-        entry.latency_ms,
-        entry.typical_ms,
-        min(1.0, max(0.0, entry.share / 1_000)),
-        entry.avoided_ms,
-        entry.why or "",
-        entry.failures,
-    )

@@ -210,18 +210,15 @@ class RebalanceHistory(AdminPart):
     ) -> list[RebalanceRecord]:
         """Return the public values of records, ordered by time."""
         wanted = None if group is None else self._namespace.wrap(group)
-        mine = [
-            each
-            for each in records
+        return [
+            self._to_record(each, at, alone=alone)
+            for each in sorted(records, key=lambda each: each.at_ms)
             if (each.group == wanted if wanted is not None else self._session.in_namespace(each.group))
+            and (at := from_epoch_ms(each.at_ms)) is not None
         ]
-        found = [self._to_record(each, alone=alone) for each in sorted(mine, key=lambda each: each.at_ms)]
-        return [each for each in found if each is not None]
 
-    def _to_record(self, record: RebalanceHistoryRecord, *, alone: bool) -> RebalanceRecord | None:
-        at, names = from_epoch_ms(record.at_ms), self._namespace
-        if at is None:
-            return None
+    def _to_record(self, record: RebalanceHistoryRecord, at: datetime, *, alone: bool) -> RebalanceRecord:
+        names = self._namespace
         members = dict(enumerate(record.members))
         return RebalanceRecord(
             group=names.unwrap(record.group),
@@ -344,13 +341,9 @@ def _ended(record: RebalanceRecord) -> datetime:
 def _group_rebalance(records: Sequence[RebalanceRecord], part: Sequence[RebalanceRecord]) -> GroupRebalance:
     began, ended, closed = _began(part[0]), max(map(_ended, part)), max(record.at for record in part)
     moves = [move for record in records for move in record.moves if began <= move.at <= ended]
-    before: dict[str, RebalanceRecord] = {}
-    after: dict[str, RebalanceRecord] = {}
-    for record in records:
-        if record.at <= began:
-            before[record.broker] = record
-        if record.at <= closed:
-            after[record.broker] = record
+    # The last record of each broker counts.
+    before = {record.broker: record for record in records if record.at <= began}
+    after = {record.broker: record for record in records if record.at <= closed}
     gaps = [move.gap_ms for move in moves if move.moved and move.gap_ms is not None]
     return GroupRebalance(
         group=part[0].group,
@@ -368,7 +361,7 @@ def _minimum_moves(
 ) -> int | None:
     if any(move.before is not None and move.queue.broker not in before for move in moves):
         return None
-    members = max((record for record in after.values()), key=lambda record: record.at).members
+    members = max(after.values(), key=lambda record: record.at).members
     owned = _queues_by_owner(after.values())
     plan = {member: owned.get(member, []) for member in members}
     queues = [queue for record in after.values() for queue in record.owners]

@@ -151,15 +151,13 @@ class TopicSpec:
     def apply_to(self, before: BrokerTopicConfig | None) -> BrokerTopicConfig:
         """Return the settings that result from the present ones, or from none."""
         base = before or BrokerTopicConfig()
-        attributes = dict(base.attributes) | {name: value for name, value in self.attributes.items() if value}
-        for name in [name for name, value in self.attributes.items() if value is None]:
-            attributes.pop(name, None)
+        attributes = {**base.attributes, **{name: value for name, value in self.attributes.items() if value != ""}}
         return BrokerTopicConfig(
             _first_given(self.read_queues, self.queues, base.read_queues),
             _first_given(self.write_queues, self.queues, base.write_queues),
             base.permission if self.permission is None else self.permission,
             base.order if self.order is None else self.order,
-            dict(sorted(attributes.items())),
+            {name: value for name, value in sorted(attributes.items()) if value is not None},
             self.filter_type or base.filter_type,
             _first_given(self.sys_flag, base.sys_flag),
         )

@@ -8,6 +8,7 @@ keep it as a key-value setting and send it with the topic's route; Apache's only
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -26,13 +27,13 @@ from steelyard.errors import ConfigurationError, TimedOut, TopicExists, Transpor
 from steelyard.model import BrokerAddresses, Permission, QueueCounts, TopicRoute
 from steelyard.model.reserved_names import DEFAULT_TOPIC, DLQ_PREFIX, RETRY_PREFIX, is_system_topic
 from steelyard.wire.bodies import decode_body
-from steelyard.wire.bodies.common import GroupNames, KVTable, TopicNames
+from steelyard.wire.bodies.common import GroupNames, TopicNames
 from steelyard.wire.bodies.stats import BrokerStats
 from steelyard.wire.bodies.topics import TopicConfig, TopicConfigTable
 from steelyard.wire.codes import RequestCode, ResponseCode, Version
 from steelyard.wire.headers.admin import CreateTopic, ViewBrokerStats
 from steelyard.wire.headers.common import TopicNameRequest
-from steelyard.wire.headers.nameserver import DeleteTopic, KVConfigRequest, KVConfigResponse, KVNamespaceRequest
+from steelyard.wire.headers.nameserver import DeleteTopic, KVConfigRequest, KVConfigResponse
 
 __all__ = [
     "GroupThroughput",
@@ -50,7 +51,8 @@ _ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"
 """Where name servers keep the fixed lists of ordered topics, by topic."""
 _ROUTE_TIMEOUT_S = 15.0
 """How long brokers and name servers may take to agree; Apache's brokers register at once, and again after 10 s."""
-_POLL_DELAYS_S = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)
+_POLL_DELAYS_S = (0.0, 0.01, 0.02, 0.05, 0.1, *[0.2] * 75)
+"""How long to wait before each poll: the timeout in all."""
 _MAX_SINGLE_REQUESTS = 8
 """Up to so many topics are requested one by one; for more, a broker sends its whole table."""
 
@@ -194,7 +196,13 @@ class TopicAdmin(AdminPart):
         )
         plan = await self.plan([spec], brokers=brokers, cluster=cluster)
         for change in plan.changes:
-            _refuse_different(change)
+            if change.what == "change" and (there := change.before) is not None:
+                raise TopicExists(
+                    server=change.broker,
+                    what=f"topic {name!r} exists already: {change.broker} has {there.read_queues} queues of it to read "
+                    f"and {there.write_queues} to write, with permission {int(there.permission)}",
+                    next_step="use it as it is, see: steelyard topic set --help, or choose another name",
+                )
         await self.apply(plan)
         return await self.describe(name)
 
@@ -279,7 +287,7 @@ class TopicAdmin(AdminPart):
         gone = {place.name for place in here}
         # A registration that is under way brings the topic back, so it is deleted until the route stays gone.
         fields = DeleteTopic(full, cluster)
-        for pause_s in _poll_delays():
+        for pause_s in _POLL_DELAYS_S:
             await asyncio.sleep(pause_s)
             await self._session.request_each_name_server(RequestCode.DELETE_TOPIC_IN_NAMESRV, fields)
             left = await self._session.find_route(full)
@@ -332,12 +340,7 @@ class TopicAdmin(AdminPart):
 
         Only name servers know them: a broker of 4.9 forgets that a topic is ordered.
         """
-        answer = await self._session.request_name_server(
-            RequestCode.GET_KVLIST_BY_NAMESPACE, KVNamespaceRequest(_ORDER_NAMESPACE)
-        )
-        if answer.code == ResponseCode.QUERY_NOT_FOUND:
-            return {}
-        kept = decode_body(KVTable, check_ok(answer, self._session.config).body).table
+        kept = await self._session.key_values(_ORDER_NAMESPACE)
         return {topic: _parse_order(topic, kept[topic]) for topic in topics if topic in kept}
 
     async def _put_order(self, topic: str, counts: Mapping[str, int]) -> None:
@@ -413,7 +416,7 @@ class TopicAdmin(AdminPart):
     async def _wait_for_routes(self, topic: str, changes: Iterable[TopicChange]) -> None:
         """Wait until every name server that can be reached has these changes in its route."""
         full, wanted, servers = self._namespace.wrap(topic), tuple(changes), self._session.config.name_servers
-        for pause_s in _poll_delays():
+        for pause_s in _POLL_DELAYS_S:
             await asyncio.sleep(pause_s)
             found = await gather_limited(lambda address: self._counts_at(address, full), servers)
             counts = [each for each in found if each is not None]
@@ -530,10 +533,7 @@ def _parse_order(topic: str, order: str) -> dict[str, int]:
     >>> _parse_order("orders", "broker-a:4;broker-b:2")
     {'broker-a': 4, 'broker-b': 2}
     """
-    counts: dict[str, int] = {}
-    for queue in TopicRoute(topic, (), (), order).publish_list().queues:
-        counts[queue.broker] = counts.get(queue.broker, 0) + 1
-    return counts
+    return dict(Counter(queue.broker for queue in TopicRoute(topic, (), (), order).publish_list().queues))
 
 
 def _format_order(counts: Mapping[str, int]) -> str:
@@ -546,26 +546,3 @@ def _is_visible(change: TopicChange, counts: QueueCounts | None) -> bool:
     if counts is None or (counts.read, counts.write) != (after.read_queues, after.write_queues):
         return False
     return change.what == "keep" or counts.permission == after.permission
-
-
-def _refuse_different(change: TopicChange) -> None:
-    """Refuse to create a topic on a broker that has it with other settings."""
-    if change.what == "change" and change.before is not None:
-        there = change.before
-        raise TopicExists(
-            server=change.broker,
-            what=f"topic {change.topic!r} exists already: {change.broker} has {there.read_queues} queues of it to read "
-            f"and {there.write_queues} to write, with permission {int(there.permission)}",
-            next_step="use it as it is, see: steelyard topic set --help, or choose another name",
-        )
-
-
-def _poll_delays() -> Iterable[float]:
-    """Yield how long to wait before each poll, until the timeout."""
-    spent_s = 0.0
-    for pause_s in _POLL_DELAYS_S:
-        spent_s += pause_s
-        yield pause_s
-    while spent_s < _ROUTE_TIMEOUT_S:
-        spent_s += _POLL_DELAYS_S[-1]
-        yield _POLL_DELAYS_S[-1]

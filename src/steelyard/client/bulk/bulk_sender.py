@@ -22,7 +22,8 @@ from steelyard.balance.producer.send_attempts import SendAttempt, SendAttempts, 
 from steelyard.client.bulk.connection_pool import ConnectionPool, shared_pool
 from steelyard.client.config import ClientConfig
 from steelyard.client.namespace import ClientNamespace
-from steelyard.client.suggestions import no_broker_registered, topic_not_found
+from steelyard.client.producer.send_result import failed_attempts
+from steelyard.client.suggestions import topic_unknown
 from steelyard.client.topic_routes import find_route, list_topics
 from steelyard.errors import (
     BrokerNotInRoute,
@@ -107,34 +108,29 @@ class _BulkRoutes:
         try:
             listed = find_route(topic, self._config).publish_list()
         except TopicNotFound:
-            listed = self._default_topic_list(topic)
+            # A broker creates a topic with its first message, like the default topic.
+            try:
+                default = find_route(DEFAULT_TOPIC, self._config)
+            except TopicNotFound:
+                raise self._not_found(topic) from None
+            listed = default.publish_list_for_new_topic(self._namespace.wrap(topic))
         if not listed:
             raise NoRoute(
                 f"topic {topic!r} has no queue that takes messages",
                 next_step="check its permission, and that a master of it is up",
             )
-        if listed.route is not None:
-            for place in listed.route.brokers:
-                if place.master is not None:
-                    self._addresses[place.name] = place.master
+        for place in () if listed.route is None else listed.route.brokers:
+            if place.master is not None:
+                self._addresses[place.name] = place.master
         self._lists[topic] = listed
         return listed
 
-    def _default_topic_list(self, topic: str) -> PublishList:
-        """Return the queues of the default topic: a broker creates a topic with its first message."""
-        try:
-            return find_route(DEFAULT_TOPIC, self._config).publish_list_for_new_topic(self._namespace.wrap(topic))
-        except TopicNotFound:
-            raise self._not_found(topic) from None
-
     def _not_found(self, topic: str) -> TopicNotFound:
-        namesrv = str(self._config)
         try:
             known = list_topics(self._config)
         except SteelyardError:
-            return topic_not_found(topic, (), namesrv=namesrv)
-        # Brokers always have some topics of their own.
-        return topic_not_found(topic, known, namesrv=namesrv) if known else no_broker_registered(topic, namesrv=namesrv)
+            known = None
+        return topic_unknown(topic, known, namesrv=str(self._config))
 
 
 _MAX_RETRIES = 1_000
@@ -350,10 +346,9 @@ class BulkSender:
             except TransportError as error:
                 self._connection_lost(connection, error)
             # Until this very answer: a connection that returns to the pool must have none pending.
-            while self._connections.get(connection.address) is connection and number not in self._receive(
-                connection, timeout_ms
-            ):
-                pass
+            while self._connections.get(connection.address) is connection:
+                if number in self._receive(connection, timeout_ms):
+                    break
         if connection.address not in self._versions:
             raise ConnectionClosed(f"{connection.address} was lost before its version was known")
         return self._versions[connection.address]
@@ -362,7 +357,8 @@ class BulkSender:
         """Read answers, or wait until something is due; resume what has paused."""
         at_ms = steady_ms()
         busy = [connection for connection, sends in self._in_flight.items() if sends]
-        until_ms = min((each.deadline_ms for each in self._pending_batches()), default=at_ms)
+        pending = [*self._backing_off, *(send for sends in self._in_flight.values() for send in sends.values())]
+        until_ms = min((each.deadline_ms for each in pending), default=at_ms)
         wait_ms = max(0, until_ms - at_ms) if wait else 0
         if busy:
             for connection in wait_readable(busy, wait_ms):
@@ -370,9 +366,6 @@ class BulkSender:
         elif wait_ms:
             time.sleep(wait_ms / _SECOND_MS)
         self._check_deadlines()
-
-    def _pending_batches(self) -> list[_PendingBatch]:
-        return [*self._backing_off, *(send for sends in self._in_flight.values() for send in sends.values())]
 
     def _receive(self, connection: PipelinedConnection, timeout_ms: int = _READ_TIMEOUT_MS) -> list[int]:
         """Handle the answers on a connection, and return their numbers."""
@@ -432,7 +425,7 @@ def _not_stored(batch: EncodedBatch, gave_up: SendGaveUp, stored: int) -> SendFa
     what = f"{batch.messages} messages to {batch.topic!r} were not stored in {len(gave_up.failed_attempts)} attempts"
     return SendFailed(
         f"{what}, and {stored} others were",
-        attempts=tuple((each.queue.broker, each.took_ms, each.why) for each in tried),
+        attempts=failed_attempts(tried),
         limit=gave_up.limit.value,
         last=gave_up.error,
     )

@@ -13,6 +13,8 @@ queue ends before a range does: a replica may be late, and is waited for.
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
 from typing import NamedTuple
 
 from steelyard.client.bulk.connection_pool import ConnectionPool, shared_pool
@@ -67,23 +69,21 @@ class _Segment(NamedTuple):
     why: str
 
 
+@dataclass(slots=True, eq=False)
 class _SubRange:
     """A part of a range: read up to ``at``, wanted up to ``end``."""
 
-    __slots__ = ("at", "due_ms", "end", "found", "reader", "requested", "stuck_ms", "tries")
-
-    def __init__(self, reader: "_RangeReader", start: int, end: int) -> None:
-        self.reader = reader
-        self.at = start
-        self.end = end
-        self.requested = 0
-        """How many messages the pending pull asked for."""
-        self.found: list[_Segment] = []
-        self.stuck_ms: int | None = None
-        """Since when the broker has returned nothing at this offset."""
-        self.tries = 0
-        """How often it was pulled since then."""
-        self.due_ms = 0
+    reader: "_RangeReader"
+    at: int
+    end: int
+    requested: int = 0
+    """How many messages the pending pull asked for."""
+    found: list[_Segment] = field(default_factory=list)
+    stuck_ms: int | None = None
+    """Since when the broker has returned nothing at this offset."""
+    tries: int = 0
+    """How often it was pulled since then."""
+    due_ms: int = 0
 
     @property
     def is_done(self) -> bool:
@@ -196,38 +196,23 @@ class _RangeReader:
             self._on_lost(lost, self._lost_why)
 
 
-class _Advance(NamedTuple):
-    """The answer has records, possibly none that match; continue here."""
+class _Outcome(Enum):
+    """What an answer means for its reader."""
 
-    offset: int
-
-
-class _SkipTo(NamedTuple):
-    """Everything up to here is lost."""
-
-    offset: int
-    why: str
+    ADVANCE = "it has records, possibly none that match"
+    SKIP = "everything up to the offset is lost"
+    BEYOND_END = "there is nothing from here on, unless the broker is just starting"
+    RETRY_SOON = "pull again soon"
+    BUSY = "the broker is overloaded or stopping: back off"
 
 
-class _BeyondEnd(NamedTuple):
-    """There is nothing from here on, unless the broker is just starting."""
+class _Verdict(NamedTuple):
+    """What an answer means, why, and where to continue."""
 
-    why: str
+    outcome: _Outcome
+    why: str = ""
+    offset: int = 0
 
-
-class _RetrySoon(NamedTuple):
-    """Pull again soon."""
-
-    why: str
-
-
-class _BrokerBusy(NamedTuple):
-    """The broker is overloaded or stopping; back off."""
-
-    why: str
-
-
-_PullVerdict = _Advance | _SkipTo | _BeyondEnd | _RetrySoon | _BrokerBusy
 
 _EMPTY_CODES = frozenset({Answer.PULL_NOT_FOUND, Answer.PULL_RETRY_IMMEDIATELY, Answer.PULL_OFFSET_MOVED})
 _BUSY_CODES = frozenset({Answer.SYSTEM_BUSY, Answer.SERVICE_NOT_AVAILABLE, Answer.FLOW_CONTROL, Answer.GO_AWAY})
@@ -237,39 +222,40 @@ _CLOSING = "store getMessage return null"
 """The remark of an Apache broker that shuts down."""
 
 
-def _classify_answer(answer: Command, at: int, *, is_filtered: bool, server: str) -> _PullVerdict:
+def _classify_answer(answer: Command, at: int, *, is_filtered: bool, server: str) -> _Verdict:
     """Return what an answer means for a reader at an offset; raises ServerError if a retry is of no use."""
     code, remark = answer.code, answer.remark or ""
     if code == Answer.SUCCESS:
         following = answer.header(PullMessageResponse).next_begin_offset
         if not (answer.body or is_filtered):
-            return _RetrySoon(f"it claims to have messages up to {following} and sends none")
-        return _Advance(following) if following > at else _RetrySoon(f"its next offset {following} is not after {at}")
+            return _Verdict(_Outcome.RETRY_SOON, f"it claims to have messages up to {following} and sends none")
+        if following <= at:
+            return _Verdict(_Outcome.RETRY_SOON, f"its next offset {following} is not after {at}")
+        return _Verdict(_Outcome.ADVANCE, offset=following)
     if code in _EMPTY_CODES:
         return _classify_empty(code, answer.header(PullMessageResponse), at, is_filtered and remark != _REMOVED)
     if code in _BUSY_CODES or (code == Answer.SYSTEM_ERROR and _CLOSING in remark):
-        return _BrokerBusy(error_for(code, remark, server=server).what)
+        return _Verdict(_Outcome.BUSY, error_for(code, remark, server=server).what)
     # 4.9 has no code of its own for a queue that a topic does not have.
     if code in _NO_QUEUE_CODES or (code == Answer.SYSTEM_ERROR and "queueId" in remark and "illegal" in remark):
-        return _BeyondEnd(error_for(code, remark, server=server).what)
+        return _Verdict(_Outcome.BEYOND_END, error_for(code, remark, server=server).what)
     raise error_for(code, remark, server=server)
 
 
-def _classify_empty(code: int, header: PullMessageResponse, at: int, is_filtered: bool) -> _PullVerdict:
+def _classify_empty(code: int, header: PullMessageResponse, at: int, is_filtered: bool) -> _Verdict:
     following, low, high = header.next_begin_offset, header.min_offset, header.max_offset
     if code == Answer.PULL_RETRY_IMMEDIATELY and following > at:
-        return (
-            _Advance(following)
-            if is_filtered
-            else _SkipTo(following, "the broker has removed or damaged their records")
-        )
+        if is_filtered:
+            return _Verdict(_Outcome.ADVANCE, offset=following)
+        return _Verdict(_Outcome.SKIP, "the broker has removed or damaged their records", following)
     if code == Answer.PULL_OFFSET_MOVED and low > at:
-        return _SkipTo(low, f"the broker keeps messages from offset {low} on")
+        return _Verdict(_Outcome.SKIP, f"the broker keeps messages from offset {low} on", low)
     if high <= at:
-        return _BeyondEnd(f"the queue ends at {high}; the topic was made anew, or the broker lost its last messages")
+        why = f"the queue ends at {high}; the topic was made anew, or the broker lost its last messages"
+        return _Verdict(_Outcome.BEYOND_END, why)
     if code == Answer.PULL_NOT_FOUND and following > at:
-        return _SkipTo(following, "the broker has lost a part of the queue's index")
-    return _RetrySoon(f"it has messages up to offset {high} and gives none")
+        return _Verdict(_Outcome.SKIP, "the broker has lost a part of the queue's index", following)
+    return _Verdict(_Outcome.RETRY_SOON, f"it has messages up to offset {high} and gives none")
 
 
 _CONNECT_TIMEOUT_MS = 3_000
@@ -350,12 +336,10 @@ class _BrokerReader:
     def send_pulls(self, depth: int, room_bytes: int) -> int:
         """Send pulls up to the limits, without room only those that others wait for; return how many were sent."""
         now_ms = steady_ms()
-        connection = self.connection
-        if (
-            now_ms < self._due_ms
-            or not self.has_work
-            or (connection is None and (connection := self._connect()) is None)
-        ):
+        if now_ms < self._due_ms or not self.has_work:
+            return 0
+        connection = self.connection or self._connect()
+        if connection is None:
             return 0
         if not (before := len(self.pending)):
             self._received_ms = now_ms
@@ -366,11 +350,8 @@ class _BrokerReader:
                 break
             room_bytes -= self.answer_bytes
             sub_range.requested = min(self._settings.max_messages, sub_range.end - sub_range.at)
-            self.pending[
-                connection.enqueue(
-                    self._settings.make_request(sub_range.reader.queue, sub_range.at, sub_range.requested)
-                )
-            ] = sub_range
+            request = self._settings.make_request(sub_range.reader.queue, sub_range.at, sub_range.requested)
+            self.pending[connection.enqueue(request)] = sub_range
         try:
             connection.flush(self._settings.read_timeout_ms)
         except TransportError as error:
@@ -435,18 +416,18 @@ class _BrokerReader:
     def _handle_answer(self, sub_range: _SubRange, answer: Command) -> None:
         reader, at = sub_range.reader, sub_range.at
         verdict = _classify_answer(answer, at, is_filtered=self._settings.is_filtered, server=self.name)
-        if isinstance(verdict, _Advance):
+        if verdict.outcome is _Outcome.ADVANCE:
             sub_range.add_records(verdict.offset, answer.body)
             if not self._settings.is_filtered:
                 self._adapt_stride(sub_range, sub_range.at - at)
                 if not sub_range.is_done and reader.unsplit(sub_range) and reader not in self._ranges:
                     self._ranges.appendleft(reader)
             self._record_progress(len(answer.body))
-        elif isinstance(verdict, _SkipTo):
+        elif verdict.outcome is _Outcome.SKIP:
             sub_range.mark_lost(verdict.offset, verdict.why)
             reader.skip_to(verdict.offset, verdict.why)
             self._record_progress(0)
-        elif isinstance(verdict, _BrokerBusy):
+        elif verdict.outcome is _Outcome.BUSY:
             self._pull_limit, self._failures = 1, max(1, self._failures)
             self._retry.append(sub_range)
             self._back_off(verdict.why)
@@ -474,17 +455,14 @@ class _BrokerReader:
             if self._full_answers >= _FULL_ANSWERS_TO_GROW:
                 self._stride, self._full_answers = min(2 * self._stride, self._settings.max_messages), 0
 
-    def _retry_later(self, sub_range: _SubRange, verdict: _BeyondEnd | _RetrySoon) -> None:
+    def _retry_later(self, sub_range: _SubRange, verdict: _Verdict) -> None:
         """Pull again a little later; after a while it is a loss, or an error."""
         now_ms = steady_ms()
         if sub_range.stuck_ms is None:
             sub_range.stuck_ms = now_ms
         stuck_ms = now_ms - sub_range.stuck_ms
-        if (
-            isinstance(verdict, _BeyondEnd)
-            and stuck_ms >= self._settings.settle_ms
-            and self._is_master(sub_range.reader)
-        ):
+        is_settled = verdict.outcome is _Outcome.BEYOND_END and stuck_ms >= self._settings.settle_ms
+        if is_settled and self._is_master(sub_range.reader):
             sub_range.mark_lost(sub_range.end, verdict.why)
             sub_range.reader.skip_to(sub_range.reader.end, verdict.why)
             return
@@ -703,20 +681,9 @@ def _request_factory(
     kind, expression = wanted or ("TAG", "*")
 
     def request(queue: Queue, offset: int, most: int) -> Command:
-        topic = namespace.wrap(queue.topic)
+        topic, flag = namespace.wrap(queue.topic), _HAS_SUBSCRIPTION_FLAG
         header = PullMessage(
-            full_group,
-            topic,
-            queue.queue_id,
-            offset,
-            most,
-            _HAS_SUBSCRIPTION_FLAG,
-            0,
-            0,
-            0,
-            expression,
-            kind,
-            max_bytes,
+            full_group, topic, queue.queue_id, offset, most, flag, 0, 0, 0, expression, kind, max_bytes
         )
         command = Command(RequestCode.PULL_MESSAGE, header)
         return command if credentials is None else sign_command(command, credentials)

@@ -90,8 +90,7 @@ class AdminRequests:
         queues = dict(state.queues)
         statuses = self._member_runner.member.queue_statuses()
         for status in statuses:
-            known = queues.get(status.queue)
-            if known is None:
+            if (known := queues.get(status.queue)) is None:
                 continue
             queues[status.queue] = ProcessQueueState(
                 cached_messages=status.waiting + status.running,
@@ -133,10 +132,9 @@ def _direct_result(request: Command, task: HandlerTask, is_orderly: bool) -> Com
         trace = "".join(traceback.format_exception(task.error))[-_TRACE_CHARS:]
         # The text of a user's error may not be encodable.
         outcome, remark = ConsumeDirectlyOutcome.RAISED, trace.encode(errors="replace").decode()
-    elif task.delivery.later:
-        outcome, remark = ConsumeDirectlyOutcome.LATER, None
     else:
-        outcome, remark = ConsumeDirectlyOutcome.SUCCESS, None
+        outcome = ConsumeDirectlyOutcome.LATER if task.delivery.later else ConsumeDirectlyOutcome.SUCCESS
+        remark = None
     return direct_consume_response(request, outcome, spent_ms=task.spent_ms, remark=remark, is_orderly=is_orderly)
 
 

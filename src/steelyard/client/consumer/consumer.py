@@ -1,12 +1,5 @@
 """Consumer for asyncio: a member of a group, with a handler for each topic.
 
-    consumer = Consumer("localhost:9876", group="billing")
-
-    @consumer.handles("orders", tags="paid")
-    async def bill(message): ...
-
-    await consumer.run()        # until Ctrl-C or SIGTERM: stop pulling, finish handlers, commit, release queues, leave
-
 Here is what a user calls; ConsumerRun does the work. The first SIGINT or SIGTERM stops all consumers of a loop. The
 second abandons running handlers: nothing of them is committed, so their messages are redelivered elsewhere, also
 those whose work is done by then. When the last consumer has ended, the previous signal handlers are restored.
@@ -38,46 +31,36 @@ __all__ = ["SIGNALS", "Consumer", "restore_signals", "stop_on_signals"]
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-class _SignalWatch:
-    """The signal handlers of one loop, and their callbacks."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self.callbacks: list[Callable[[], None]] = []
-        self._before = {number: signal.getsignal(number) for number in SIGNALS}
-        for number in SIGNALS:
-            loop.add_signal_handler(number, self._notify)
-
-    def _notify(self) -> None:
-        for interrupt in list(self.callbacks):
-            interrupt()
-
-    def restore(self) -> None:
-        for number in SIGNALS:
-            self._loop.remove_signal_handler(number)
-        restore_signals(self._before)
+_interrupts: list[Callable[[], None]] = []
+"""What each signal calls. Only the main thread has signals, and it runs one loop at a time."""
+_signals_before: dict[signal.Signals, Any] = {}
 
 
-_signal_watch: _SignalWatch | None = None
-"""There is one at a time: only the main thread has signals, and it runs one loop."""
+def _interrupt_all() -> None:
+    for interrupt in _interrupts:
+        interrupt()
 
 
 @contextmanager
 def stop_on_signals(interrupt: Callable[[], None]) -> Iterator[None]:
     """Call a function on the running loop for each signal; outside the main thread there are none."""
-    global _signal_watch
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    watch = _signal_watch = _signal_watch or _SignalWatch(asyncio.get_running_loop())
-    watch.callbacks.append(interrupt)
+    loop = asyncio.get_running_loop()
+    if not _interrupts:
+        _signals_before.update((number, signal.getsignal(number)) for number in SIGNALS)
+        for number in SIGNALS:
+            loop.add_signal_handler(number, _interrupt_all)
+    _interrupts.append(interrupt)
     try:
         yield
     finally:
-        watch.callbacks.remove(interrupt)
-        if not watch.callbacks:
-            _signal_watch = None
-            watch.restore()
+        _interrupts.remove(interrupt)
+        if not _interrupts:
+            for number in SIGNALS:
+                loop.remove_signal_handler(number)
+            restore_signals(_signals_before)
 
 
 def restore_signals(before: Mapping[signal.Signals, Any]) -> None:
@@ -166,7 +149,10 @@ class Consumer(NotifyingClient):
 
     def explain(self) -> MemberExplanation:
         """Explain what it does and why, in plain words: print it."""
-        return self._require_started().explain()
+        self.check_process()
+        if self._current_run is None:
+            raise ConfigurationError("the consumer is not started", next_step="start it first")
+        return self._current_run.explain()
 
     async def start(self) -> Self:
         """Connect and join the group; raises if that fails."""
@@ -283,9 +269,3 @@ class Consumer(NotifyingClient):
     async def close(self) -> None:
         """Stop; as `stop` does."""
         await self.stop()
-
-    def _require_started(self) -> ConsumerRun:
-        self.check_process()
-        if self._current_run is None:
-            raise ConfigurationError("the consumer is not started", next_step="start it first")
-        return self._current_run

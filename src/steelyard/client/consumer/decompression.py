@@ -39,13 +39,9 @@ class DecompressionBudget:
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max(max_bytes, DECOMPRESSED_BYTES)
         self._lock = threading.Lock()
-        self._used_bytes = 0
-        self._waiting: list[Callable[[], object]] = []
-
-    @property
-    def used_bytes(self) -> int:
+        self.used_bytes = 0
         """How many bytes are acquired."""
-        return self._used_bytes
+        self._waiting: list[Callable[[], object]] = []
 
     def acquire(self) -> None:
         """Acquire room for one body, in a thread."""
@@ -74,7 +70,7 @@ class DecompressionBudget:
     def release(self, body_bytes: int) -> None:
         """Release room."""
         with self._lock:
-            self._used_bytes -= body_bytes
+            self.used_bytes -= body_bytes
             woken, self._waiting = self._waiting, []
         # All of them: one may have stopped waiting.
         for wake in woken:
@@ -83,8 +79,8 @@ class DecompressionBudget:
     def _try_acquire(self, wake: Callable[[], object]) -> bool:
         """Acquire room if there is some; else have ``wake`` called at the next release."""
         with self._lock:
-            if not self._used_bytes or self._used_bytes + DECOMPRESSED_BYTES <= self._max_bytes:
-                self._used_bytes += DECOMPRESSED_BYTES
+            if not self.used_bytes or self.used_bytes + DECOMPRESSED_BYTES <= self._max_bytes:
+                self.used_bytes += DECOMPRESSED_BYTES
                 return True
             self._waiting.append(wake)
             return False

@@ -68,15 +68,10 @@ def explain_member(
             for other, queues in sorted(owned.items())
             if other != options.id
         }
-    queues = [
-        QueueExplanation(
-            namespace.unwrap_queue(status.queue),
-            status.state.value,
-            (now_ms - status.state_since_ms) / 1000,
-            _why(status),
-        )
-        for status in member.queue_statuses()
-    ]
+    queues = []
+    for status in member.queue_statuses():
+        queue, since_s = namespace.unwrap_queue(status.queue), (now_ms - status.state_since_ms) / 1000
+        queues.append(QueueExplanation(queue, status.state.value, since_s, _why(status)))
     return MemberExplanation(
         group=namespace.unwrap(options.group),
         id=options.id,
@@ -91,26 +86,22 @@ def explain_member(
     )
 
 
+_REASONS = {
+    QueueState.WANTED: "it is assigned to this member, and its lock is requested",
+    QueueState.ASKING: "the other members are asked whether one of them owns it",
+    QueueState.STARTING: "its committed offset is requested",
+    QueueState.UNSURE: "its ownership has to be confirmed, and no message is begun until then",
+    QueueState.DRAINING: "it goes to another member once {} handlers are done",
+    QueueState.COMMITTING: "it goes to another member once the last commit is confirmed",
+    QueueState.RELEASING: "it goes to another member once its lock is released",
+}
+
+
 def _why(status: QueueStatus) -> str:
-    match status.state:
-        case QueueState.WANTED if status.denied_since_ms is not None:
-            return "it is assigned to this member, and another one has not released it yet"
-        case QueueState.WANTED:
-            return "it is assigned to this member, and its lock is requested"
-        case QueueState.ASKING:
-            return "the other members are asked whether one of them owns it"
-        case QueueState.STARTING:
-            return "its committed offset is requested"
-        case QueueState.UNSURE:
-            return "its ownership has to be confirmed, and no message is begun until then"
-        case QueueState.DRAINING:
-            return f"it goes to another member once {status.running} handlers are done"
-        case QueueState.COMMITTING:
-            return "it goes to another member once the last commit is confirmed"
-        case QueueState.RELEASING:
-            return "it goes to another member once its lock is released"
-        case _:
-            return _progress(status)
+    if status.state is QueueState.WANTED and status.denied_since_ms is not None:
+        return "it is assigned to this member, and another one has not released it yet"
+    reason = _REASONS.get(status.state)
+    return _progress(status) if reason is None else reason.format(status.running)
 
 
 def _progress(status: QueueStatus) -> str:

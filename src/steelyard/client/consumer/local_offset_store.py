@@ -9,7 +9,7 @@ import fcntl
 import logging
 import os
 import re
-from collections.abc import Iterator, MutableMapping
+from collections import UserDict
 from pathlib import Path
 
 import msgspec
@@ -45,13 +45,14 @@ def offsets_path(group: str, name: str | None = None, directory: str | Path | No
     return Path(directory) / f"{'-'.join(_UNFIT.sub('-', part) for part in parts)}.json"
 
 
-class LocalOffsetStore(MutableMapping[Queue, int]):
+class LocalOffsetStore(UserDict[Queue, int]):
     """Offsets by queue. `save` writes them if they changed; `close` releases the file."""
 
     def __init__(self, path: Path) -> None:
+        super().__init__()
         self.path = path
-        self._offsets: dict[Queue, int] = {}
-        self._is_changed = False
+        self.is_changed = False
+        """Whether there is something to write."""
         self._lock = _lock_file(path)
         try:
             self._load()
@@ -59,33 +60,19 @@ class LocalOffsetStore(MutableMapping[Queue, int]):
             self.close()
             raise
 
-    def __getitem__(self, queue: Queue) -> int:
-        return self._offsets[queue]
-
     def __setitem__(self, queue: Queue, offset: int) -> None:
-        if self._offsets.get(queue) != offset:
-            self._offsets[queue] = offset
-            self._is_changed = True
+        if self.data.get(queue) != offset:
+            self.data[queue] = offset
+            self.is_changed = True
 
     def __delitem__(self, queue: Queue) -> None:
-        del self._offsets[queue]
-        self._is_changed = True
-
-    def __iter__(self) -> Iterator[Queue]:
-        return iter(self._offsets)
-
-    def __len__(self) -> int:
-        return len(self._offsets)
-
-    @property
-    def is_changed(self) -> bool:
-        """Whether there is something to write."""
-        return self._is_changed
+        del self.data[queue]
+        self.is_changed = True
 
     def content(self) -> bytes:
         """Return the content of the file, and count it as written."""
-        self._is_changed = False
-        entries = [(*queue, offset) for queue, offset in sorted(self._offsets.items())]
+        self.is_changed = False
+        entries = [(*queue, offset) for queue, offset in sorted(self.data.items())]
         return msgspec.json.encode(_Content(entries)) + b"\n"
 
     def write(self, content: bytes) -> None:
@@ -102,12 +89,12 @@ class LocalOffsetStore(MutableMapping[Queue, int]):
             new.replace(self.path)
             _sync_folder(self.path.parent)
         except OSError as error:
-            self._is_changed = True
+            self.is_changed = True
             raise DiskFailed("writing", path=str(self.path), why=str(error)) from None
 
     def save(self) -> None:
         """Write the file if something changed."""
-        if self._is_changed:
+        if self.is_changed:
             self.write(self.content())
 
     def close(self) -> None:
@@ -131,8 +118,8 @@ class LocalOffsetStore(MutableMapping[Queue, int]):
                 continue
             if path != self.path:
                 _log.error("the offsets are those of the backup %s: some messages may be handled again", path)
-                self._is_changed = True
-            self._offsets = {Queue(topic, broker, number): offset for topic, broker, number, offset in content.offsets}
+                self.is_changed = True
+            self.data = {Queue(topic, broker, number): offset for topic, broker, number, offset in content.offsets}
             return
         if self.path.exists():
             raise ConfigurationError(

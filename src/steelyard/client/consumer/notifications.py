@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct, structs
 
@@ -63,11 +63,6 @@ class Rebalanced(Struct, frozen=True):
         return f"{self.id} {changes}; has {len(self.queues)} now ({self.why})"
 
 
-class _LastWarning(NamedTuple):
-    at_ms: int
-    suppressed: int = 0
-
-
 class Notifications:
     """Takes the reports of one member; on the loop."""
 
@@ -82,7 +77,8 @@ class Notifications:
         self._on_rebalance, self._on_warning = on_rebalance, on_warning
         self._changes: dict[str, list[Queue]] = {}
         self._reasons: dict[str, None] = {}
-        self._last_warnings: dict[str, _LastWarning] = {}
+        self._last_warnings: dict[str, tuple[int, int]] = {}
+        """When each was passed on, and how often it has been held back since."""
         self._once = ActiveFindings()
         self._degraded: dict[str, Finding] = {}
 
@@ -134,13 +130,13 @@ class Notifications:
         self._on_rebalance(event)
 
     def _warn_limited(self, finding: Finding, about: str, now_ms: int) -> None:
-        last = self._last_warnings.get(about)
-        if last is not None and now_ms - last.at_ms < _REPEAT_MS:
-            self._last_warnings[about] = last._replace(suppressed=last.suppressed + 1)
+        last_ms, suppressed = self._last_warnings.get(about, (now_ms - _REPEAT_MS, 0))
+        if now_ms - last_ms < _REPEAT_MS:
+            self._last_warnings[about] = last_ms, suppressed + 1
             return
-        self._last_warnings[about] = _LastWarning(now_ms)
-        if last is not None and last.suppressed:
-            message = f"{finding.message} (and {last.suppressed} more times in the last minute)"
+        self._last_warnings[about] = now_ms, 0
+        if suppressed:
+            message = f"{finding.message} (and {suppressed} more times in the last minute)"
             finding = structs.replace(finding, message=message)
         self._warn(finding)
 

@@ -8,6 +8,7 @@ is handled: `message.later()` costs nothing if it is not called.
 import asyncio
 from collections.abc import Coroutine, Generator
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, ClassVar, Protocol
 
@@ -36,30 +37,21 @@ class ReplySender(Protocol):
         """Send the reply; raises if it cannot."""
 
 
+@dataclass(slots=True, eq=False)
 class DeliveryContext:
     """What a handler may do with the messages of one task, besides reading them."""
 
-    __slots__ = ("attempt", "fence", "later", "left", "loop", "queue", "reply_sender")
-
-    def __init__(
-        self,
-        queue: Queue,
-        fence: int | None,
-        attempt: int,
-        loop: asyncio.AbstractEventLoop,
-        reply_sender: ReplySender | None = None,
-    ) -> None:
-        self.queue = queue
-        self.fence = fence
-        """The epoch of the queue lock."""
-        self.attempt = attempt
-        """How often these messages were handled here before."""
-        self.loop = loop
-        self.reply_sender = reply_sender
-        self.later: dict[int, int] = {}
-        """Offsets that are to be redelivered, each with a delay level."""
-        self.left: set[int] = set()
-        """Offsets that the handler left as if not begun."""
+    queue: Queue
+    fence: int | None
+    """The epoch of the queue lock."""
+    attempt: int
+    """How often these messages were handled here before."""
+    loop: asyncio.AbstractEventLoop
+    reply_sender: ReplySender | None = None
+    later: dict[int, int] = field(default_factory=dict)
+    """Offsets that are to be redelivered, each with a delay level."""
+    left: set[int] = field(default_factory=set)
+    """Offsets that the handler left as if not begun."""
 
 
 _current: ContextVar[DeliveryContext | None] = ContextVar("steelyard_delivery", default=None)

@@ -9,6 +9,7 @@ removed. Two of RocketMQ's differ: brokers do not report when they deliver a mes
 import threading
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
+from functools import partial
 from time import monotonic_ns, time_ns
 from typing import TYPE_CHECKING
 
@@ -128,7 +129,9 @@ class ClientMetrics(Observer):
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._histograms: dict[MetricSpec, dict[_LabelValues, Histogram]] = {each: {} for each in _HISTOGRAMS}
+        self._histograms: dict[MetricSpec, defaultdict[_LabelValues, Histogram]] = {
+            each: defaultdict(partial(Histogram, bounds)) for each, bounds in _HISTOGRAMS.items()
+        }
         self._counters: dict[MetricSpec, defaultdict[_LabelValues, int]] = {
             each: defaultdict(int) for each in _COUNTERS
         }
@@ -181,10 +184,10 @@ class ClientMetrics(Observer):
                     labels = (message.topic, client.id)
                     if isinstance(result, SendResult):
                         self._count_sent(labels, result)
-                        self._observe(_SEND_TIME, (*labels, "success"), took_ms)
+                        self._histograms[_SEND_TIME][*labels, "success"].add(took_ms)
                     else:
                         self._counters[_SEND_FAILURES][*labels, type(result).__name__] += 1
-                        self._observe(_SEND_TIME, (*labels, "failure"), took_ms)
+                        self._histograms[_SEND_TIME][*labels, "failure"].add(took_ms)
 
         return ended
 
@@ -207,7 +210,7 @@ class ClientMetrics(Observer):
             for message in messages:
                 labels = (message.topic, client.group, client.id)
                 self._counters[_RECEIVED][labels] += 1
-                self._observe(_DELIVERY_LATENCY, labels, max(0, at_ms - message.stored_ms))
+                self._histograms[_DELIVERY_LATENCY][labels].add(max(0, at_ms - message.stored_ms))
             if client.kind == "consumer":
                 last = messages[-1]
                 fetches = self._fetches.setdefault((client.id, last.queue), deque(maxlen=_MAX_FETCHES))
@@ -221,13 +224,13 @@ class ClientMetrics(Observer):
             fetches = self._fetches.get((client.id, incoming.queue), ())
             came_ns = next((at_ns for last, at_ns in fetches if first.offset <= last), None)
             if came_ns is not None:
-                self._observe(_AWAIT_TIME, labels, (monotonic_ns() - came_ns) / 1e6)
+                self._histograms[_AWAIT_TIME][labels].add((monotonic_ns() - came_ns) / 1e6)
 
         def ended(outcome: HandlerOutcome) -> None:
             status = "success" if outcome.became == "done" else "failure"
             with self._lock:
                 self._counters[_HANDLED][*labels, outcome.became] += len(incoming.messages)
-                self._observe(_PROCESS_TIME, (*labels, status), outcome.took_ns / 1e6)
+                self._histograms[_PROCESS_TIME][*labels, status].add(outcome.took_ns / 1e6)
 
         return ended
 
@@ -254,10 +257,3 @@ class ClientMetrics(Observer):
                 labels = (topic, client.group, client.id)
                 self._gauges[_CACHED_MESSAGES][labels] = cached.messages
                 self._gauges[_CACHED_BYTES][labels] = cached.body_bytes
-
-    def _observe(self, metric: MetricSpec, labels: _LabelValues, value: float) -> None:
-        rows = self._histograms[metric]
-        buckets = rows.get(labels)
-        if buckets is None:
-            buckets = rows[labels] = Histogram(_HISTOGRAMS[metric])
-        buckets.add(value)

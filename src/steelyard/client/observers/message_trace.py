@@ -103,28 +103,25 @@ class MessageTraceWriter(Observer):
             took_ms = delivered.took_ns // 1_000_000 // len(outgoing.messages)
             for message, sent in zip(outgoing.messages, delivered.results, strict=False):
                 if isinstance(sent, SendResult) and not message.topic.startswith(self._topic):
-                    self._buffer_record(self._sent(client, message, sent, outgoing.kind, began_ms, took_ms))
+                    self._buffer_record(
+                        TraceEvent(
+                            what="sent",
+                            message_id=sent.message_id,
+                            at_ms=began_ms,
+                            group=client.group,
+                            topic=message.topic,
+                            tags=message.tags,
+                            keys=" ".join(message.keys),
+                            store_host=self._host(sent.queue.broker),
+                            body_bytes=len(message.body),
+                            took_ms=took_ms,
+                            kind=outgoing.kind,
+                            offset_id=sent.offset_id,
+                            went_well=not sent.late,
+                        )
+                    )
 
         return ended
-
-    def _sent(
-        self, client: Observed, message: Message, sent: SendResult, kind: str, at_ms: int, took_ms: int
-    ) -> TraceEvent:
-        return TraceEvent(
-            what="sent",
-            message_id=sent.message_id,
-            at_ms=at_ms,
-            group=client.group,
-            topic=message.topic,
-            tags=message.tags,
-            keys=" ".join(message.keys),
-            store_host=self._host(sent.queue.broker),
-            body_bytes=len(message.body),
-            took_ms=took_ms,
-            kind=kind,
-            offset_id=sent.offset_id,
-            went_well=not sent.late,
-        )
 
     def ended_transaction(self, client: Observed, end: TransactionEnd) -> None:
         """Record how a transaction ended."""

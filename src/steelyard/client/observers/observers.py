@@ -44,7 +44,6 @@ S = TypeVar("S", SendResult, list[SendResult])
 
 _EndCallback = tuple[Observer, Callable[[W], object]]
 """An observer, and the callback that it returned for the end of something."""
-_Disable = Callable[[Observer, BaseException], None]
 
 _REFRESH_S = 0.1
 """How often `Observer.is_on` is read."""
@@ -108,7 +107,7 @@ class Observers:
             return _NullSend(messages)
         outgoing = OutgoingMessages(messages, kind)
         callbacks = self._start(lambda observer: observer.sending(self.client, outgoing))
-        return _ObservedSend(self._with_properties(outgoing), callbacks, self._disable)
+        return _ObservedSend(self._with_properties(outgoing), callbacks, self)
 
     def ended_transaction(self, end: TransactionEnd) -> None:
         """Notify how a transaction ended."""
@@ -124,7 +123,7 @@ class Observers:
 
         def ended(outcome: HandlerOutcome) -> None:
             # The last to begin is the first to end: each finds its context variables as it left them.
-            _end(reversed(callbacks), outcome, self._disable)
+            self.end(reversed(callbacks), outcome)
 
         return ended
 
@@ -170,6 +169,14 @@ class Observers:
                     callbacks.append((observer, ended))
         return callbacks
 
+    def end(self, callbacks: "Iterable[_EndCallback[W]]", outcome: W) -> None:
+        """Call what observers returned for the end of something."""
+        for observer, ended in callbacks:
+            try:
+                ended(outcome)
+            except _FAILURES as error:
+                self._disable(observer, error)
+
     def _disable(self, observer: Observer, error: BaseException) -> None:
         if any(each is observer for each in self._observers):
             self._observers = tuple(each for each in self._observers if each is not observer)
@@ -198,14 +205,6 @@ class Observers:
             return outgoing.messages
 
 
-def _end(callbacks: "Iterable[_EndCallback[W]]", outcome: W, disable: _Disable) -> None:
-    for observer, ended in callbacks:
-        try:
-            ended(outcome)
-        except _FAILURES as error:
-            disable(observer, error)
-
-
 class _NullSend(Struct, frozen=True, gc=False):
     """The context of one send that nothing observes; a Struct, because every unobserved send makes one."""
 
@@ -229,13 +228,13 @@ class _NullSend(Struct, frozen=True, gc=False):
 class _ObservedSend:
     """The context of one send: leaving it notifies observers of the results, or of the error."""
 
-    __slots__ = ("_began_ns", "_callbacks", "_disable", "_is_deferred", "_results", "messages")
+    __slots__ = ("_began_ns", "_callbacks", "_is_deferred", "_observers", "_results", "messages")
 
     def __init__(
-        self, messages: Sequence[Message], callbacks: list[_EndCallback[SendOutcome]], disable: _Disable
+        self, messages: Sequence[Message], callbacks: list[_EndCallback[SendOutcome]], observers: Observers
     ) -> None:
         self.messages = messages
-        self._callbacks, self._disable = callbacks, disable
+        self._callbacks, self._observers = callbacks, observers
         self._results: tuple[SendResult, ...] = ()
         self._is_deferred = False
         self._began_ns = steady_ns()
@@ -270,7 +269,7 @@ class _ObservedSend:
             results = tuple(each for each in error.results if isinstance(each, SendResult | BaseException))
         elif error is not None:
             results = (error,) * len(self.messages)
-        _end(self._callbacks, SendOutcome(results, error, steady_ns() - self._began_ns), self._disable)
+        self._observers.end(self._callbacks, SendOutcome(results, error, steady_ns() - self._began_ns))
 
 
 @contextmanager
@@ -287,10 +286,9 @@ def observe_handler(observers: "Observers", task: "HandlerTask") -> Iterator[Non
         raise
     took_ns = steady_ns() - began_ns
     if task.count < began:
-        ended(HandlerOutcome("left", None, took_ns))
+        became = "left"
     elif len(task.failed) > failed:
-        ended(HandlerOutcome("failed", task.error, took_ns))
-    elif any(message.offset in task.delivery.later for message in messages):
-        ended(HandlerOutcome("later", None, took_ns))
+        became = "failed"
     else:
-        ended(HandlerOutcome("done", None, took_ns))
+        became = "later" if any(message.offset in task.delivery.later for message in messages) else "done"
+    ended(HandlerOutcome(became, task.error if became == "failed" else None, took_ns))

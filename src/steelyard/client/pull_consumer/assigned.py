@@ -4,6 +4,9 @@ Each queue has one pull under way; the next starts before the messages of the la
 it. A failed pull is repeated after a pause, and a permanent refusal (`PullRefusals`) also raises in the next poll. An
 unreadable message is handled as by a member; until its dead letter is stored, its offset is not done. A queue is done
 up to its first message that is not, or up to where the next pull begins.
+
+A 4.9 broker answers 0 for a group without a committed offset in a young queue; its table of all offsets (43) has the
+truth.
 """
 
 import asyncio
@@ -12,30 +15,45 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from steelyard.balance.group.actions import MemberReport, PullMessages
+from steelyard.balance.group.actions import MemberReport, PullMessages, StartPosition
 from steelyard.balance.group.events import Pulled, PullFailed, PullOutcome, UnreadableMessage
 from steelyard.balance.group.flow_control import queue_share
 from steelyard.balance.group.options import UnreadablePolicy
 from steelyard.client.broker_connection import BrokerConnection
 from steelyard.client.consumer.explain import MemberExplanation, QueueExplanation
 from steelyard.client.consumer.member_runner import PullRefusals, pull_refusal
-from steelyard.client.consumer.notifications import Notifications, Rebalanced
+from steelyard.client.consumer.notifications import Notifications
 from steelyard.client.consumer.received_message import ReceivedMessage, message_type_for
 from steelyard.client.pull_consumer.fetch_buffer import FetchBuffer, QueueBuffer
 from steelyard.client.pull_consumer.options import PullConsumerOptions
-from steelyard.client.pull_consumer.queue_queries import commit_offset, query_committed_offset, query_offset
 from steelyard.client.pull_consumer.subscribed import unreadable_error
 from steelyard.client.session import Session
-from steelyard.errors import ConfigurationError, ServerError, SteelyardError, TransportError, error_for
+from steelyard.errors import (
+    ConfigurationError,
+    NotFound,
+    ProtocolError,
+    ServerError,
+    SteelyardError,
+    TransportError,
+    error_for,
+)
 from steelyard.model import Queue, Subscription
 from steelyard.model.finding import Finding
 from steelyard.net.clock import steady_ms
 from steelyard.protocol.dead_letters import dead_letter_header
+from steelyard.protocol.offset_lookup import (
+    FindStartOffset,
+    reports_missing_offsets,
+    start_offset_request,
+    stored_offset,
+)
 from steelyard.protocol.pull import LONG_POLL_MS, decode_pull, pull_by_offset_request
 from steelyard.wire.codes import STORED_CODES, RequestCode
 from steelyard.wire.command import Command
+from steelyard.wire.headers.common import OffsetResponse
+from steelyard.wire.headers.group import CommitOffset, QueryConsumerOffset
 
-__all__ = ["AssignedReader"]
+__all__ = ["AssignedReader", "query_committed_offset", "query_offset"]
 
 _PULL_TIMEOUT_MS = LONG_POLL_MS + 15_000
 _RETRY_DELAYS_S = (0.05, 0.1, 0.2, 0.5, 1.0)
@@ -44,6 +62,7 @@ _BUSY_S = 0.02
 _EMPTY_MS, _MAX_EMPTY_PULLS = 100, 2
 """After so many pulls that were answered at once with nothing, though they asked for long polling."""
 _COMMIT_S = 1.0
+_TABLE_TIMEOUT_MS = 10_000
 _DEAD_LETTER_TIMEOUT_MS = 3_000
 _UNREADABLE_ACTIONS = {
     UnreadablePolicy.DEAD_LETTER: "it goes to the dead letters",
@@ -52,6 +71,32 @@ _UNREADABLE_ACTIONS = {
 }
 
 _log = logging.getLogger("steelyard")
+
+
+async def query_offset(session: Session, queue: Queue, start: StartPosition) -> int:
+    """Return the offset of a start position in a queue."""
+    code, header = start_offset_request(FindStartOffset(queue, start))
+    answer = await session.request_ok(queue.broker, Command(code, header))
+    return answer.header(OffsetResponse).offset
+
+
+async def query_committed_offset(session: Session, group: str, queue: Queue) -> int | None:
+    """Return a group's committed offset; None if it never committed."""
+    topic, broker, queue_id = queue
+    header = QueryConsumerOffset(group, topic, queue_id, set_zero_if_not_found=False)
+    try:
+        answer = await session.request_ok(broker, Command(RequestCode.QUERY_CONSUMER_OFFSET, header))
+    except NotFound:
+        return None
+    offset = answer.header(OffsetResponse).offset
+    if offset or reports_missing_offsets(answer.version):
+        return offset
+    request = Command(RequestCode.GET_ALL_CONSUMER_OFFSET, {})
+    try:
+        answer = await session.request_ok(broker, request, timeout_ms=_TABLE_TIMEOUT_MS)
+        return stored_offset(answer.body, group, queue)
+    except (ServerError, ProtocolError):
+        return offset
 
 
 @dataclass(slots=True, eq=False)
@@ -90,7 +135,7 @@ class AssignedReader:
         wake: Callable[[], None],
         on_warning: Callable[[Finding], None],
     ) -> None:
-        self._notifications = Notifications(options.group, session.namespace, _ignore_rebalanced, on_warning)
+        self._notifications = Notifications(options.group, session.namespace, lambda _: None, on_warning)
         self._dead_letter_tasks: set[asyncio.Task[None]] = set()
         self._session, self._options, self._buffer, self._wake = session, options, buffer, wake
         self._group = session.namespace.wrap(options.group)
@@ -210,7 +255,7 @@ class AssignedReader:
             if self.pending_error is not None:
                 trouble, self.pending_error = self.pending_error, None
                 raise trouble
-            await self._wait_for_change()
+            await self._changed.wait()
         first = reader.buffer.first()
         return reader.next if first is None else first
 
@@ -248,7 +293,8 @@ class AssignedReader:
         return ()
 
     async def _commit_one(self, queue: Queue, offset: int) -> None:
-        await commit_offset(self._session, self._group, queue, offset)
+        header = CommitOffset(self._group, queue.topic, queue.queue_id, offset)
+        await self._session.request_ok(queue.broker, Command(RequestCode.UPDATE_CONSUMER_OFFSET, header))
         self._readers[queue].stored = offset
 
     async def _commit_periodically(self) -> None:
@@ -311,7 +357,7 @@ class AssignedReader:
         most = queue_share(options.topic_messages, queues, options.queue_messages)
         most_bytes = queue_share(options.topic_bytes, queues, options.queue_bytes)
         while buffer.count >= most or buffer.body_bytes >= most_bytes:
-            await self._wait_for_change()
+            await self._changed.wait()
 
     async def _pull(self, reader: _AssignedQueue, offset: int) -> None:
         buffer = reader.buffer
@@ -322,7 +368,9 @@ class AssignedReader:
         answer = await server.request(pull_by_offset_request(self._group, pull, wanted), _PULL_TIMEOUT_MS)
         event, broker_id = decode_pull(pull, answer, {wanted.topic: wanted}, self._message_type)
         if isinstance(event, PullFailed):
-            await self._pull_failed(event, answer, server)
+            if not event.is_busy:
+                raise pull_refusal(event.queue, answer, server.server or server.address, event.why)
+            await asyncio.sleep(_BUSY_S)
             return
         reader.broker_id = max(broker_id, 0)
         self._buffer_messages(reader, event)
@@ -340,11 +388,6 @@ class AssignedReader:
             self._buffer.add(reader.buffer, event.offsets, cast("list[ReceivedMessage]", event.messages))
             self._wake()
 
-    async def _pull_failed(self, event: PullFailed, answer: Command, server: BrokerConnection) -> None:
-        if not event.is_busy:
-            raise pull_refusal(event.queue, answer, server.server or server.address, event.why)
-        await asyncio.sleep(_BUSY_S)
-
     def _connection_for(self, reader: _AssignedQueue) -> BrokerConnection:
         broker = reader.queue.broker
         if reader.broker_id:
@@ -361,14 +404,9 @@ class AssignedReader:
         elif isinstance(error, ServerError):
             self._warn_once(f"{reader.queue} cannot be read: {error}", about=(reader.queue, error.code))
 
-    # -- waiting ------------------------------------------------------------------------------------------------------
-
     def _signal_change(self) -> None:
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
-
-    async def _wait_for_change(self) -> None:
-        await self._changed.wait()
 
     def _warn_once(self, text: str, about: object) -> None:
         """Say something that may happen again and again: once."""
@@ -384,7 +422,3 @@ def _describe_progress(reader: _AssignedQueue) -> str:
     if reader.stopped:
         return f"{said}; it stands still at a message that cannot be read: {reader.stopped}"
     return f"{said}; it cannot be read now, and is tried again" if reader.failures else said
-
-
-def _ignore_rebalanced(_moved: Rebalanced) -> None:
-    """Hear of moves, which there are none of."""

@@ -6,6 +6,7 @@ or a seek) has a new generation and a new buffer; the owner of the old one has t
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from steelyard.client.consumer.received_message import ReceivedMessage
 from steelyard.model import Queue
@@ -16,23 +17,22 @@ _MESSAGES_PER_TURN = 32
 """How many messages a queue gives in its turn: as many as one pull."""
 
 
+@dataclass(slots=True, eq=False)
 class QueueBuffer:
     """The messages of one queue in one generation."""
 
-    __slots__ = ("_at", "_batches", "body_bytes", "count", "generation", "held", "is_scheduled", "polled", "queue")
-
-    def __init__(self, queue: Queue, generation: int) -> None:
-        self.queue, self.generation = queue, generation
-        self.count = 0
-        """How many are waiting."""
-        self.body_bytes = 0
-        self.polled: list[int] = []
-        """The offsets that the user has and that are not done, in order."""
-        self.held: set[int] = set()
-        """Unreadable offsets, which are not polled and not done."""
-        self.is_scheduled = False
-        self._batches: deque[tuple[Sequence[int], Sequence[ReceivedMessage]]] = deque()
-        self._at = 0
+    queue: Queue
+    generation: int
+    count: int = 0
+    """How many are waiting."""
+    body_bytes: int = 0
+    polled: list[int] = field(default_factory=list)
+    """The offsets that the user has and that are not done, in order."""
+    held: set[int] = field(default_factory=set)
+    """Unreadable offsets, which are not polled and not done."""
+    is_scheduled: bool = False
+    _batches: deque[tuple[Sequence[int], Sequence[ReceivedMessage]]] = field(default_factory=deque)
+    _at: int = 0
 
     def add(self, offsets: Sequence[int], messages: Sequence[ReceivedMessage]) -> None:
         """Append messages."""
@@ -140,9 +140,7 @@ class FetchBuffer:
         if not offsets:
             return
         buffer.add(offsets, messages)
-        if not buffer.is_scheduled:
-            buffer.is_scheduled = True
-            self._schedule.append(buffer)
+        self._schedule_once(buffer)
 
     def poll(self, limit: int, may_poll: Callable[[QueueBuffer], bool]) -> list[ReceivedMessage]:
         """Return up to ``limit`` messages of the buffers that may be polled, a few of each in turn."""
@@ -170,6 +168,9 @@ class FetchBuffer:
             buffer = self._buffers.get(queue)
             if buffer is not None:
                 buffer.put_back(theirs)
-                if not buffer.is_scheduled:
-                    buffer.is_scheduled = True
-                    self._schedule.append(buffer)
+                self._schedule_once(buffer)
+
+    def _schedule_once(self, buffer: QueueBuffer) -> None:
+        if not buffer.is_scheduled:
+            buffer.is_scheduled = True
+            self._schedule.append(buffer)

@@ -12,20 +12,22 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeAlias, Unpack
+from datetime import datetime
+from typing import Self, TypeAlias, Unpack
 
+from steelyard.balance.group.actions import StartAt, StartPosition
 from steelyard.balance.group.events import UnreadableMessage
 from steelyard.client.config import ClientConfig, NamesrvOrConfig, signature_with_options
 from steelyard.client.consumer.decompression import MAX_OPEN_BYTES, decompress_message
 from steelyard.client.consumer.explain import MemberExplanation
-from steelyard.client.consumer.notifications import Rebalanced
+from steelyard.client.consumer.notifications import NotifyingClient, Rebalanced
 from steelyard.client.consumer.received_message import ReceivedMessage
 from steelyard.client.filter_check import check_sql_filter
 from steelyard.client.observers.observers import Observers
-from steelyard.client.pull_consumer.assigned import AssignedReader
+from steelyard.client.process_guard import closed_error
+from steelyard.client.pull_consumer.assigned import AssignedReader, query_committed_offset, query_offset
 from steelyard.client.pull_consumer.fetch_buffer import FetchBuffer
 from steelyard.client.pull_consumer.options import MAX_POLL, PullConsumerOptions, PullConsumerSettings
-from steelyard.client.pull_consumer.queue_queries import QueueQueries, query_offset
 from steelyard.client.pull_consumer.subscribed import SubscribedReader, queues_lost_error
 from steelyard.client.session import Session
 from steelyard.client.times import StartFrom, parse_start
@@ -43,7 +45,7 @@ PullReader: TypeAlias = SubscribedReader | AssignedReader
 _log = logging.getLogger("steelyard")
 
 
-class PullConsumer(QueueQueries):
+class PullConsumer(NotifyingClient):
     """Reads topics for a group, poll by poll. All options are in `PullConsumerOptions`."""
 
     def __init__(
@@ -55,10 +57,15 @@ class PullConsumer(QueueQueries):
         **settings: Unpack[PullConsumerSettings],
     ) -> None:
         """Make a pull consumer; the first call that needs it connects."""
+        super().__init__(f"a pull consumer of group {group}")
         config = ClientConfig.of(namesrv)
         self.options = PullConsumerOptions(group, **settings)
         self._observers = Observers("pull_consumer", group, self.options.observers)
-        super().__init__(config if name is None else replace(config, name=name), group)
+        self._session = Session(config if name is None else replace(config, name=name))
+        self._namespace = self._session.namespace
+        self._group = self._namespace.wrap(group)
+        self._opening = asyncio.Lock()
+        self._is_open = self._is_closed = False
         self._topics: dict[str, Subscription] = {}
         self._queues: dict[Queue, Subscription] = {}
         self._buffer = FetchBuffer()
@@ -71,6 +78,12 @@ class PullConsumer(QueueQueries):
         """Whether `close` counts the last poll as done, with ``auto_commit``."""
 
     __signature__ = signature_with_options(__init__, PullConsumerOptions)
+
+    async def open(self) -> Self:
+        """Connect unless connected; the first call of anything else does it too."""
+        async with self._opening:
+            await self._ensure_connected()
+        return self
 
     async def close(self, *, done: bool = True) -> None:
         """Release queues, leave and disconnect; a waiting poll returns nothing. It cannot be reopened.
@@ -94,11 +107,29 @@ class PullConsumer(QueueQueries):
                 await reader.close()
         finally:
             await self._observers.closed()
-            await super().close()
+            async with self._opening:
+                was_open, self._is_open = self._is_open, False
+            if was_open:
+                await self._session.close()
 
     async def __aexit__(self, kind: object, error: object, trace: object) -> None:
         """Close; after an exception the last poll does not count as done."""
         await self.close(done=kind is None)
+
+    def _check_open(self) -> None:
+        self.check_process()
+        if self._is_closed:
+            raise closed_error(type(self).__name__)
+
+    async def _ensure_connected(self) -> Session:
+        """Return the connected session; one call at a time."""
+        self._check_open()
+        if not self._is_open:
+            session = Session(self._session.config, client_id=self._session.client_id)
+            await session.start()
+            self._session, self._is_open = session, True
+        self._session.check_loop()
+        return self._session
 
     async def _ensure_reader(self) -> PullReader:
         """Return the reader; the first call that needs it starts it."""
@@ -206,7 +237,8 @@ class PullConsumer(QueueQueries):
             reader = await self._ensure_reader()
             if self.options.auto_commit:
                 self._mark_polled_done(reader)
-                self._warn_lost(reader)
+                if lost := reader.pop_lost():
+                    _log.warning("%s", queues_lost_error(map(self._namespace.unwrap_queue, lost)))
             return await self._wait_for_messages(reader, timeout_s, most or MAX_POLL)
         finally:
             self._polling = None
@@ -316,11 +348,6 @@ class PullConsumer(QueueQueries):
             if buffer.polled:
                 reader.on_done(buffer, buffer.mark_done())
 
-    def _warn_lost(self, reader: PullReader) -> None:
-        lost = reader.pop_lost()
-        if lost:
-            _log.warning("%s", queues_lost_error(map(self._namespace.unwrap_queue, lost)))
-
     async def position(self, queue: Queue) -> int:
         """Return the offset that is polled next."""
         return await (await self._ensure_reader()).position(self._wrap(queue))
@@ -366,3 +393,45 @@ class PullConsumer(QueueQueries):
     def paused(self) -> frozenset[Queue]:
         """The queues that are paused."""
         return frozenset(map(self._namespace.unwrap_queue, self._buffer.paused))
+
+    async def queues(self, topic: str) -> list[Queue]:
+        """Return the readable queues of a topic, in order; raises TopicNotFound."""
+        await self.open()
+        route = await self._session.routes.look_up(self._namespace.wrap(topic))
+        return list(map(self._namespace.unwrap_queue, route.readable_queues()))
+
+    async def committed(self, queue: Queue) -> int | None:
+        """Return the group's committed offset in a queue; None if it never committed."""
+        full = await self._with_route(queue)
+        return await query_committed_offset(self._session, self._group, full)
+
+    async def begins(self, queues: Iterable[Queue]) -> dict[Queue, int]:
+        """Return the offset of the first message of each queue."""
+        return await self._offsets(queues, StartPosition(StartAt.FIRST))
+
+    async def ends(self, queues: Iterable[Queue]) -> dict[Queue, int]:
+        """Return the offset that the next message of each queue will have."""
+        return await self._offsets(queues, StartPosition(StartAt.LAST))
+
+    async def offset_at(self, queue: Queue, when: datetime) -> int:
+        """Return the offset of the first message that was stored at a time or later."""
+        return await query_offset(self._session, await self._with_route(queue), parse_start(when))
+
+    async def _offsets(self, queues: Iterable[Queue], start: StartPosition) -> dict[Queue, int]:
+        listed = {queue: await self._with_route(queue) for queue in queues}
+        found = await asyncio.gather(*(query_offset(self._session, full, start) for full in listed.values()))
+        return dict(zip(listed, found, strict=True))
+
+    async def _with_route(self, queue: Queue) -> Queue:
+        """Return a queue's full name, once its route is known."""
+        full = self._wrap(queue)
+        await self.open()
+        await self._session.routes.find(full.topic)
+        return full
+
+    def _wrap(self, queue: Queue) -> Queue:
+        if not isinstance(queue, Queue):
+            raise ConfigurationError(
+                f"{queue!r} is not a queue", next_step='give one such as Queue("orders", "broker-a", 0)'
+            )
+        return self._namespace.wrap_queue(queue)

@@ -8,6 +8,7 @@ loses what was polled: it is redelivered elsewhere, and the next commit raises.
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import cast
 
 from steelyard.balance.group.actions import HandleMessages, MemberReport
@@ -54,16 +55,14 @@ def unreadable_error(queue: Queue, offset: int, found: UnreadableMessage) -> Mal
     return MalformedRecord(what, where="record", next_step=next_step)
 
 
+@dataclass(slots=True, eq=False)
 class _PendingCommit:
     """Offsets that a commit waits for."""
 
-    __slots__ = ("future", "lost", "targets")
-
-    def __init__(self, targets: dict[Queue, tuple[int, int]], future: "asyncio.Future[None]") -> None:
-        self.targets = targets
-        """By queue: its generation, and the offset to reach."""
-        self.lost: list[Queue] = []
-        self.future = future
+    targets: dict[Queue, tuple[int, int]]
+    """By queue: its generation, and the offset to reach."""
+    future: "asyncio.Future[None]"
+    lost: list[Queue] = field(default_factory=list)
 
 
 class SubscribedReader:

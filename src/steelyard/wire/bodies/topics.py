@@ -133,6 +133,13 @@ class ClusterBody(JsonBody, frozen=True, kw_only=True):
     brokers: Mapping[str, BrokerEntry] = always_written_map("brokerAddrTable")
     clusters: Mapping[str, tuple[str, ...]] = always_written_map("clusterAddrTable")
 
+    def places(self) -> dict[str, BrokerAddresses]:
+        """Return the addresses of each broker, both sorted."""
+        return {
+            name: BrokerAddresses(name, entry.cluster or "", dict(sorted(entry.addresses.items())))
+            for name, entry in sorted(self.brokers.items())
+        }
+
 
 class BrokerMemberGroup(JsonBody, frozen=True, kw_only=True):
     """The replicas of one broker, by id (Java: BrokerMemberGroup)."""
