@@ -22,7 +22,6 @@ from steelyard.cli.shared.options import (
     argument,
     confirm,
     option,
-    with_shared_options,
 )
 from steelyard.cli.shared.output import Output, TableColumn, columns
 from steelyard.cli.shared.terminal import print_note
@@ -70,7 +69,6 @@ _BrokerIdOption = Annotated[
 
 
 @app.subcommand("ls", "steelyard broker ls", "steelyard broker ls --output json")
-@with_shared_options
 def _list_brokers(admin: "Admin", out: Output, cluster: ClusterOption = None) -> None:
     """List brokers and their state."""
     if cluster is not None:
@@ -122,7 +120,6 @@ def _broker_row(broker: "BrokerStatus") -> dict[str, object]:
     "steelyard broker show broker-a --id 1",
     "steelyard broker show broker-a --all --output csv",
 )
-@with_shared_options
 def _show_broker(
     admin: "Admin",
     out: Output,
@@ -259,7 +256,6 @@ def _broker_values(state: "BrokerRuntime") -> dict[str, object]:
     "steelyard broker lag broker-a --queues --over 1000",
     "steelyard broker lag broker-a --group billing --output jsonl",
 )
-@with_shared_options
 def _show_broker_lag(
     admin: "Admin",
     out: Output,
@@ -318,7 +314,6 @@ def _lag_row(several: "list[GroupLag]", **which: int) -> dict[str, object]:
     "steelyard broker probe broker-a --count 100 --size 4096",
     "steelyard broker probe broker-a --each --output jsonl",
 )
-@with_shared_options
 def _probe_broker(
     admin: "Admin",
     out: Output,
@@ -358,7 +353,6 @@ def _probe_broker(
     "steelyard broker config show broker-a 'flush*'",
     "steelyard broker config show broker-a --differs",
 )
-@with_shared_options
 def _show_broker_config(
     admin: "Admin",
     out: Output,
@@ -402,7 +396,6 @@ def _show_broker_config(
     "steelyard broker config set broker-a fileReservedTime=48 --dry-run",
     "steelyard broker config set broker-a flushDiskType=SYNC_FLUSH --everywhere --yes",
 )
-@with_shared_options
 def _set_broker_config(
     admin: "Admin",
     out: Output,
@@ -451,7 +444,6 @@ def _set_broker_config(
     "steelyard broker clean broker-a --log",
     "steelyard broker clean broker-a --topics --indexes --yes",
 )
-@with_shared_options
 def _clean_broker(
     admin: "Admin",
     out: Output,
@@ -488,7 +480,6 @@ def _clean_broker(
 
 
 @app.subcommand("stop-writes", "steelyard broker stop-writes broker-a", "steelyard broker stop-writes broker-a --yes")
-@with_shared_options
 def _stop_writes(admin: "Admin", out: Output, broker: BrokerArgument, yes: YesOption = False) -> None:
     """Have clients stop writing to a broker, while they go on reading from it."""
     others = [each.name for each in admin.brokers.list() if each.name != broker and each.problem is None]
@@ -500,7 +491,6 @@ def _stop_writes(admin: "Admin", out: Output, broker: BrokerArgument, yes: YesOp
 
 
 @app.subcommand("allow-writes", "steelyard broker allow-writes broker-a")
-@with_shared_options
 def _allow_writes(admin: "Admin", out: Output, broker: BrokerArgument, yes: YesOption = False) -> None:
     """Have clients write to a broker again.
 

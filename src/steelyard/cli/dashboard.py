@@ -13,7 +13,7 @@ import msgspec
 import typer
 
 from steelyard.cli.shared.commands import help_examples
-from steelyard.cli.shared.options import TOKEN_VARIABLE, ClientOptions, dashboard_options, option, with_shared_options
+from steelyard.cli.shared.options import TOKEN_VARIABLE, ClientOptions, dashboard_options, option
 
 if TYPE_CHECKING:
     from steelyard.client.sync.admin import Admin
@@ -26,7 +26,6 @@ __all__ = ["dashboard"]
     "steelyard dashboard --namesrv mq-1:9876 --read-only",
     "steelyard dashboard --port 0 --json",
 )
-@with_shared_options
 def dashboard(
     admin: "Admin",
     client: ClientOptions,

@@ -29,7 +29,6 @@ from steelyard.cli.shared.options import (
     argument,
     confirm,
     option,
-    with_shared_options,
 )
 from steelyard.cli.shared.output import Output, OutputFormat, columns
 from steelyard.cli.shared.terminal import print_note
@@ -52,7 +51,6 @@ app = CommandGroup("group", "Show consumer groups: who owns which queue and why,
 @app.subcommand(
     "ls", "steelyard group ls", "steelyard group ls 'bill*'", "steelyard group ls --output csv > groups.csv"
 )
-@with_shared_options
 def _list_groups(
     admin: "Admin",
     out: Output,
@@ -79,7 +77,6 @@ def _list_groups(
 
 
 @app.subcommand("show", "steelyard group show billing", "steelyard group show billing --output json")
-@with_shared_options
 def _show_group(admin: "Admin", out: Output, group: GroupArgument) -> None:
     """Show the members, topics, lag and settings of a group."""
     configs = {broker: _settings_values(each) for broker, each in admin.groups.configs(group).items()}
@@ -115,7 +112,6 @@ def _merged_settings(configs: dict[str, dict[str, object]]) -> dict[str, object]
     "steelyard group explain billing",
     "steelyard group explain billing --json | jq '.queues[] | select(.lag > 0)'",
 )
-@with_shared_options
 def _explain_group(admin: "Admin", out: Output, group: GroupArgument) -> None:
     """Explain who owns each queue, since when and why, and what looks wrong."""
     view = admin.groups.describe(group)
@@ -176,7 +172,6 @@ def _group_values(view: "GroupDescription") -> dict[str, object]:
     "steelyard group watch billing",
     "steelyard group watch billing --every 200ms --count 3 > changes.txt",
 )
-@with_shared_options
 def _watch_group(
     client: ClientOptions,
     group: GroupArgument,
@@ -199,7 +194,6 @@ def _watch_group(
 
 
 @app.subcommand("lag", "steelyard group lag billing", "steelyard group lag billing --json | jq .lag")
-@with_shared_options
 def _show_lag(admin: "Admin", out: Output, group: GroupArgument) -> None:
     """Show the lag of a group in each topic."""
     out.print_rows(
@@ -313,7 +307,6 @@ class _RequestMode(StrEnum):
     "steelyard group create billing",
     "steelyard group create billing --retries 3 --broker broker-a",
 )
-@with_shared_options
 @_with_group_settings
 def _create_group(admin: "Admin", out: Output, settings: "GroupConfig", broker: BrokersOption = None) -> None:
     """Create a group. Its first consumer would create it too, with default settings."""
@@ -340,7 +333,6 @@ def _create_group(admin: "Admin", out: Output, settings: "GroupConfig", broker: 
     "steelyard group set billing --retries 3",
     "steelyard group set billing --no-consume    # no member gets messages until --consume",
 )
-@with_shared_options
 @_with_group_settings
 def _set_group(admin: "Admin", out: Output, settings: "GroupConfig", broker: BrokersOption = None) -> None:
     """Change settings of a group; those not given stay."""
@@ -364,7 +356,6 @@ def _set_group(admin: "Admin", out: Output, settings: "GroupConfig", broker: Bro
     "steelyard group apply groups.json --dry-run",
     'echo \'{"name": "billing", "retries": 3}\' | steelyard group apply - --yes',
 )
-@with_shared_options
 def _apply_groups(
     admin: "Admin",
     out: Output,
@@ -417,7 +408,6 @@ def _confirm_changes(plan: "GroupChangePlan", yes: bool) -> None:
     "steelyard group mode billing orders pop",
     "steelyard group mode billing orders pull",
 )
-@with_shared_options
 def _set_request_mode(
     admin: "Admin",
     out: Output,
@@ -448,7 +438,6 @@ def _set_request_mode(
     "steelyard group delete billing",
     "steelyard group delete billing --dead-letters --yes",
 )
-@with_shared_options
 def _delete_group(
     admin: "Admin",
     out: Output,

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 from steelyard.cli.shared.commands import CommandGroup
-from steelyard.cli.shared.options import GroupArgument, MemberArgument, option, with_shared_options
+from steelyard.cli.shared.options import GroupArgument, MemberArgument, option
 from steelyard.cli.shared.output import Output, OutputFormat, columns, fields_of
 from steelyard.cli.shared.terminal import print_note
 from steelyard.cli.shared.units import format_time
@@ -22,7 +22,6 @@ app = CommandGroup("member", "Show the members of a group.")
 
 
 @app.subcommand("ls", "steelyard member ls billing", "steelyard member ls billing --output csv")
-@with_shared_options
 def _list_members(admin: "Admin", out: Output, group: GroupArgument) -> None:
     """List members that are online, with their subscriptions and queues."""
     from steelyard.client.describe import short_names, shorten_ids
@@ -71,7 +70,6 @@ def _list_members(admin: "Admin", out: Output, group: GroupArgument) -> None:
     "steelyard member show billing till-1 --stacks",
     "steelyard member show billing till-1 --json | jq .queues",
 )
-@with_shared_options
 def _show_member(
     admin: "Admin",
     out: Output,

@@ -20,7 +20,6 @@ from steelyard.cli.shared.options import (
     parse_message_id,
     parse_place,
     parse_queue,
-    with_shared_options,
 )
 from steelyard.cli.shared.output import Output, TableColumn, columns, fields_of
 from steelyard.cli.shared.terminal import print_note
@@ -52,7 +51,6 @@ _UntilOption = Annotated[str | None, option("--until", metavar="TIME", help="Onl
     "steelyard message show --topic orders --at broker-0:3:41",
     "steelyard message show 7F0000010000AAAABBBB000000000001 --raw > body.bin",
 )
-@with_shared_options
 def _show_message(
     admin: "Admin",
     out: Output,
@@ -129,7 +127,6 @@ def _body_text(body: bytes) -> str:
 @app.subcommand(
     "find", "steelyard message find orders order-1", "steelyard message find orders order-1 --since '1 day ago'"
 )
-@with_shared_options
 def _find_messages(
     admin: "Admin",
     client: ClientOptions,
@@ -162,7 +159,6 @@ def _find_messages(
     "steelyard message ls orders --from '2 hours ago' --count 100 --output csv",
     "steelyard message ls orders --queue broker-0:3 --from 41",
 )
-@with_shared_options
 def _list_messages(
     admin: "Admin",
     out: Output,
@@ -219,7 +215,6 @@ def _print_messages(out: Output, messages: Iterable[StoredMessage]) -> None:
 
 
 @app.subcommand("readers", "steelyard message readers 7F0000010000AAAABBBB000000000001 --topic orders")
-@with_shared_options
 def _show_readers(admin: "Admin", out: Output, message_id: _MessageIdArgument, topic: TopicOption = None) -> None:
     """Show which groups have consumed a message, and which have not yet."""
     message = admin.messages.find(parse_message_id(message_id), topic)
@@ -233,7 +228,6 @@ def _show_readers(admin: "Admin", out: Output, message_id: _MessageIdArgument, t
 
 
 @app.subcommand("trace", "steelyard message trace 7F0000010000AAAABBBB000000000001")
-@with_shared_options
 def _trace_message(
     admin: "Admin",
     out: Output,
@@ -256,7 +250,6 @@ def _trace_message(
     "steelyard message redeliver 7F0000010000AAAABBBB000000000001 --group billing",
     "steelyard message redeliver 7F0000010000AAAABBBB000000000001 --group billing --member till-1",
 )
-@with_shared_options
 def _redeliver_message(
     admin: "Admin",
     out: Output,
@@ -285,7 +278,6 @@ def _redeliver_message(
 
 
 @app.subcommand("resend", "steelyard message resend 7F0000010000AAAABBBB000000000001 --to orders-again")
-@with_shared_options
 def _resend_message(
     admin: "Admin",
     client: ClientOptions,
@@ -313,7 +305,6 @@ def _resend_message(
 
 
 @app.subcommand("id", "steelyard message id C0A8010200002A9F0000000000000400")
-@with_shared_options
 def _show_id(out: Output, message_id: _MessageIdArgument) -> None:
     """Show what a message id contains: the place of the message, or the producer and the time."""
     from steelyard.client.describe import describe_message_id
@@ -322,7 +313,6 @@ def _show_id(out: Output, message_id: _MessageIdArgument) -> None:
 
 
 @app.subcommand("index", "steelyard message index orders --queue broker-0:3 --from 41")
-@with_shared_options
 def _show_index(
     admin: "Admin",
     out: Output,

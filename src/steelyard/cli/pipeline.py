@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 import typer
 
 from steelyard.cli.shared.commands import CommandGroup
-from steelyard.cli.shared.options import ClientOptions, argument, option, with_shared_options
+from steelyard.cli.shared.options import ClientOptions, argument, option
 from steelyard.cli.shared.terminal import make_console, printable, stderr_warnings, stop_on_signals
 from steelyard.cli.shared.units import parse_pairs
 from steelyard.errors import ConfigurationError
@@ -176,7 +176,6 @@ def _list_pipelines() -> None:
 
 
 @app.subcommand("init", "steelyard pipeline init lake --topic orders")
-@with_shared_options
 def _write_project(
     client: ClientOptions,
     directory: Annotated[Path, argument(metavar="DIR", help="The project directory.")],
@@ -191,7 +190,6 @@ def _write_project(
 
 
 @_run_commands.subcommand("archive", "steelyard pipeline run archive --topic orders --to lake/orders")
-@with_shared_options
 def _archive(
     client: ClientOptions,
     topic: _TopicsOption,
@@ -235,7 +233,6 @@ def _archive(
 @_run_commands.subcommand(
     "aggregate", "steelyard pipeline run aggregate --topic orders --sql windowed.sql --to-topic totals"
 )
-@with_shared_options
 def _aggregate(
     client: ClientOptions,
     topic: _TopicsOption,
@@ -306,7 +303,6 @@ def _aggregate(
 @_run_commands.subcommand(
     "replay", "steelyard pipeline run replay --from lake/orders --to-topic orders-again --dry-run"
 )
-@with_shared_options
 def _replay(
     client: ClientOptions,
     source: Annotated[str, option("--from", metavar="DIR", help="What `archive` wrote.")],
@@ -358,7 +354,6 @@ def _replay(
 
 
 @_run_commands.subcommand("balance", "steelyard pipeline run balance --topic orders --group billing")
-@with_shared_options
 def _balance(
     client: ClientOptions,
     topic: Annotated[str, option(help="The topic.")],

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
 from steelyard.cli.shared.commands import CommandGroup
-from steelyard.cli.shared.options import argument, with_shared_options
+from steelyard.cli.shared.options import argument
 from steelyard.cli.shared.output import Output, columns
 from steelyard.cli.shared.terminal import print_note
 from steelyard.cli.shared.units import format_percent, format_time, pluralize
@@ -27,7 +27,6 @@ _COLUMNS = ("id:producer", "address", "client", "brokers")
 
 
 @app.subcommand("ls", "steelyard producer ls", "steelyard producer ls --output json")
-@with_shared_options
 def _list_producers(admin: "Admin", out: Output) -> None:
     """List all producers that are online."""
     out.print_rows(
@@ -38,14 +37,12 @@ def _list_producers(admin: "Admin", out: Output) -> None:
 
 
 @app.subcommand("show", "steelyard producer show shop")
-@with_shared_options
 def _show_producers(admin: "Admin", out: Output, group: _ProducerGroupArgument) -> None:
     """Show the producers of a group, each with its connection."""
     out.print_rows(columns(*_COLUMNS), _producer_rows(admin.producers.of_group(group)))
 
 
 @app.subcommand("latency", "steelyard producer latency", "steelyard producer latency shop --output json")
-@with_shared_options
 def _show_latency(
     admin: "Admin",
     out: Output,

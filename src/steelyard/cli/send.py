@@ -30,7 +30,6 @@ from steelyard.cli.shared.options import (
     argument,
     option,
     parse_queue,
-    with_shared_options,
 )
 from steelyard.cli.shared.output import Output, OutputFormat
 from steelyard.cli.shared.terminal import ProgressLine, print_error, printable, stderr_warnings
@@ -404,7 +403,6 @@ class SendResults:
     "steelyard consume orders --from first --exit-at-end --json | steelyard send orders-again --json",
     r"steelyard send orders --lines --format '%o %i\n' < orders.txt",
 )
-@with_shared_options
 def send(
     client: ClientOptions,
     topic: TopicArgument,

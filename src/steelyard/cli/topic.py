@@ -22,7 +22,6 @@ from steelyard.cli.shared.options import (
     argument,
     confirm,
     option,
-    with_shared_options,
 )
 from steelyard.cli.shared.output import Output, columns
 from steelyard.cli.shared.terminal import print_note
@@ -52,7 +51,6 @@ _AttributesOption = Annotated[
 @app.subcommand(
     "ls", "steelyard topic ls", "steelyard topic ls 'order*' --groups", "steelyard topic ls -o csv > topics.csv"
 )
-@with_shared_options
 def _list_topics(
     admin: "Admin",
     out: Output,
@@ -88,7 +86,6 @@ def _list_topics(
 
 
 @app.subcommand("show", "steelyard topic show orders", "steelyard topic show orders --output json | jq '.[].messages'")
-@with_shared_options
 def _show_topic(admin: "Admin", out: Output, topic: TopicArgument) -> None:
     """Show the queues of a topic, and how evenly they are filled.
 
@@ -127,7 +124,6 @@ def _show_topic(admin: "Admin", out: Output, topic: TopicArgument) -> None:
 
 
 @app.subcommand("create", "steelyard topic create orders --queues 16", "steelyard topic create audit --broker broker-0")
-@with_shared_options
 def _create_topic(
     admin: "Admin",
     out: Output,
@@ -156,7 +152,6 @@ def _create_topic(
 
 
 @app.subcommand("add-queues", "steelyard topic add-queues orders --to 32")
-@with_shared_options
 def _add_queues(
     admin: "Admin",
     out: Output,
@@ -173,7 +168,6 @@ def _add_queues(
     "steelyard topic set orders --write-queues 4 --dry-run",
     "steelyard topic set orders --attribute message.type=FIFO",
 )
-@with_shared_options
 def _set_topic(
     admin: "Admin",
     out: Output,
@@ -217,7 +211,6 @@ def _set_topic(
     "steelyard topic apply topics.json --dry-run",
     """echo '{"orders": 16, "audit": {"queues": 4, "may": "read"}}' | steelyard topic apply -""",
 )
-@with_shared_options
 def _apply_topics(
     admin: "Admin",
     out: Output,
@@ -246,7 +239,6 @@ def _apply_topics(
 
 
 @app.subcommand("delete", "steelyard topic delete orders", "steelyard topic delete orders --yes")
-@with_shared_options
 def _delete_topic(
     admin: "Admin", out: Output, topic: TopicArgument, cluster: ClusterOption = None, yes: YesOption = False
 ) -> None:
@@ -260,7 +252,6 @@ def _delete_topic(
 
 
 @app.subcommand("route", "steelyard topic route orders")
-@with_shared_options
 def _show_route(admin: "Admin", out: Output, topic: TopicArgument) -> None:
     """Show the route of a topic, as name servers give it to clients."""
     route = admin.topics.route(topic)
@@ -296,7 +287,6 @@ def _addresses_text(addresses: Mapping[int, str]) -> str:
 
 
 @app.subcommand("settings", "steelyard topic settings orders")
-@with_shared_options
 def _show_settings(admin: "Admin", out: Output, topic: TopicArgument) -> None:
     """Show the settings of a topic on each broker."""
     configs = admin.topics.configs(topic)
@@ -328,7 +318,6 @@ def _show_settings(admin: "Admin", out: Output, topic: TopicArgument) -> None:
     "steelyard topic order orders --fix broker-0:4 --fix broker-1:4",
     "steelyard topic order orders --clear",
 )
-@with_shared_options
 def _order_topic(
     admin: "Admin",
     out: Output,

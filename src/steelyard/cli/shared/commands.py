@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from steelyard.cli.shared.exit_codes import ExitCode, exit_code_for
+from steelyard.cli.shared.options import with_shared_options
 from steelyard.cli.shared.terminal import print_error
 from steelyard.errors import SteelyardError
 
@@ -86,11 +87,12 @@ def examples_of(command: Callable[..., None]) -> tuple[str, ...]:
 
 
 def add_command(app: typer.Typer, name: str, command: Callable[..., None]) -> None:
-    """Add a command to an app, with its examples at the end of the help."""
+    """Add a command to an app, with the options of what it is passed, and its examples at the end of the help."""
     # Lines after \b are not wrapped; a raw docstring has \b as two characters.
     text = (command.__doc__ or "").replace("\\b\n", "\b\n")
     shown = "\n".join(f"  {line}" for each in examples_of(command) for line in _wrap_example(each))
-    app.command(name, cls=PanelCommand, help=text, epilog=f"\b\nExamples:\n{shown}" if shown else None)(command)
+    add = app.command(name, cls=PanelCommand, help=text, epilog=f"\b\nExamples:\n{shown}" if shown else None)
+    add(with_shared_options(command))
 
 
 def _wrap_example(example: str) -> Iterator[str]:

@@ -1,9 +1,10 @@
 """Arguments and options that commands share: where the cluster is, output format, names, confirmation.
 
 A command names what it needs as its first parameters: an open `Admin`, the `ClientOptions` themselves or an `Output`.
-`with_shared_options` adds the matching options (``--namesrv``, ``--output`` …) and is the only place that imports the
-client, so that ``--help`` stays fast. The command line wins over ``--context`` (STEELYARD_CONTEXT), that over
-NAMESRV_ADDR, that over the context in use (`steelyard context use`), and that over localhost:9876.
+`with_shared_options`, which is applied to every command (cli/shared/commands.py), adds the matching options
+(``--namesrv``, ``--output`` …) and is the only place that imports the client, so that ``--help`` stays fast. The
+command line wins over ``--context`` (STEELYARD_CONTEXT), that over NAMESRV_ADDR, that over the context in use
+(`steelyard context use`), and that over localhost:9876.
 
 Names are completed from the cluster. A shell waits for that at every key, so completion gives up after a second and
 prints no errors.
@@ -210,6 +211,8 @@ def with_shared_options(command: Callable[..., None]) -> Callable[..., None]:
     # An annotation is a class, or a name in quotes where importing the class would be slow.
     names = [getattr(each.annotation, "__name__", each.annotation) for each in own]
     injected = list(takewhile(_INJECTED.__contains__, names))
+    if not injected:
+        return command
     uses_cluster, uses_output = set(injected) != {"Output"}, "Output" in injected
     shared = (*(_OUTPUT_PARAMETERS if uses_output else ()), *(_CLUSTER_PARAMETERS if uses_cluster else ()))
 
