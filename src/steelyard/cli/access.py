@@ -21,7 +21,7 @@ from steelyard.cli.shared.options import (
     confirm,
     option,
 )
-from steelyard.cli.shared.output import Output, columns
+from steelyard.cli.shared.output import Output, columns, fields_of
 from steelyard.cli.shared.terminal import print_note
 from steelyard.errors import ConfigurationError
 
@@ -377,18 +377,12 @@ def _make_policy(user: str, on: str, may: str, deny: bool, sources: list[str] | 
     return AccessPolicy(user, parse_resource(on), actions, not deny, tuple(sources or ()))
 
 
-def _policy_fields(policy: "AccessPolicy") -> dict[str, object]:
-    return {
-        "user": policy.user,
-        "resource": policy.resource,
-        "allows": policy.allows,
-        "actions": policy.actions,
-        "sources": policy.sources,
-    }
+def _policy_fields(policy: "AccessPolicy", **more: object) -> dict[str, object]:
+    return fields_of(policy, "user", "resource", "allows", "actions", "sources", **more)
 
 
 def _policy_row(policy: "AccessPolicy") -> dict[str, object]:
-    return {**_policy_fields(policy), "brokers": policy.servers, "kind": policy.kind}
+    return _policy_fields(policy, brokers=policy.servers, kind=policy.kind)
 
 
 def _policy_sentence(policy: "AccessPolicy") -> str:

@@ -23,7 +23,7 @@ from steelyard.cli.shared.options import (
     confirm,
     option,
 )
-from steelyard.cli.shared.output import Output, TableColumn, columns
+from steelyard.cli.shared.output import Output, TableColumn, columns, fields_of
 from steelyard.cli.shared.terminal import print_note
 from steelyard.cli.shared.units import (
     format_age,
@@ -103,12 +103,10 @@ def _broker_row(broker: "BrokerStatus") -> dict[str, object]:
         "address": broker.addresses.get(0),
         "replicas": {key: address for key, address in broker.addresses.items() if key},
         "version": broker.version and format_release(broker.version),
-        "started_at": broker.started_at,
-        "up": broker.up,
+        **fields_of(broker, "started_at", "up"),
         "in_tps": broker.put_tps,
         "out_tps": broker.get_tps,
-        "disk_used": broker.disk_used,
-        "problem": broker.problem,
+        **fields_of(broker, "disk_used", "problem"),
         "refusal": broker.reports and broker.reports.refusal,
         "damages": broker.reports and broker.reports.damages,
     }
@@ -219,23 +217,14 @@ def _broker_values(state: "BrokerRuntime") -> dict[str, object]:
         "id": state.server.broker_id,
         "address": state.server.address,
         "version": state.version and format_release(state.version),
-        "started_at": state.started_at,
-        "up": state.up,
+        **fields_of(state, "started_at", "up"),
         "in_tps": state.put,
         "out_tps": state.delivered,
         "in_today": state.stored_today,
         "out_today": state.delivered_today,
-        "log_start": state.log_start,
-        "log_end": state.log_end,
-        "oldest_at": state.oldest_at,
-        "log_disk_used": state.log_disk_used,
-        "index_disk_used": state.index_disk_used,
-        "index_behind_bytes": state.index_behind_bytes,
-        "page_cache_ms": state.page_cache_ms,
-        "sends_waiting": state.sends_waiting,
-        "send_wait_ms": state.send_wait_ms,
-        "pulls_waiting": state.pulls_waiting,
-        "pull_wait_ms": state.pull_wait_ms,
+        **fields_of(state, "log_start", "log_end", "oldest_at", "log_disk_used", "index_disk_used"),
+        **fields_of(state, "index_behind_bytes", "page_cache_ms"),
+        **fields_of(state, "sends_waiting", "send_wait_ms", "pulls_waiting", "pull_wait_ms"),
         "disk_bytes": disk and disk.size_bytes,
         "disk_free_bytes": disk and disk.free_bytes,
         "log_files": disk and disk.log_files,
@@ -243,10 +232,7 @@ def _broker_values(state: "BrokerRuntime") -> dict[str, object]:
         "flush_interval_ms": flushing and flushing.interval_ms,
         "unflushed_bytes": flushing and flushing.unflushed_bytes,
         "last_flush_ms": flushing and flushing.last_ms,
-        "recovery": reports.recovery,
-        "damages": reports.damages,
-        "lost": reports.lost,
-        "refusal": reports.refusal,
+        **fields_of(reports, "recovery", "damages", "lost", "refusal"),
     }
 
 
@@ -419,14 +405,7 @@ def _set_broker_config(
             confirm(f"{', '.join(wanted)} would be set on {', '.join(map(str, servers))}", yes)
         changes = {each: admin.brokers.set_config(each.broker, wanted, broker_id=each.broker_id) for each in servers}
     rows = [
-        {
-            "broker": str(server),
-            "name": change.name,
-            "before": change.before,
-            "after": change.after,
-            "id": server.broker_id,
-            "address": server.address,
-        }
+        {"broker": str(server), **fields_of(change, id=server.broker_id, address=server.address)}
         for server, several in changes.items()
         for change in several
     ]
@@ -507,7 +486,7 @@ def _allow_writes(admin: "Admin", out: Output, broker: BrokerArgument, yes: YesO
 def _print_name_server_updates(out: Output, updates: "list[NameServerUpdate]") -> None:
     out.print_rows(
         columns("name_server", "#topics:topics changed"),
-        ({"name_server": each.address, "topics": each.topics, "problem": each.problem} for each in updates),
+        ({"name_server": each.address, **fields_of(each, "topics", "problem")} for each in updates),
     )
     problems = [each for each in updates if each.problem is not None]
     for each in problems:

@@ -30,7 +30,7 @@ from steelyard.cli.shared.options import (
     confirm,
     option,
 )
-from steelyard.cli.shared.output import Output, OutputFormat, columns
+from steelyard.cli.shared.output import Output, OutputFormat, columns, fields_of
 from steelyard.cli.shared.terminal import print_note
 from steelyard.cli.shared.units import format_time, parse_pairs, pluralize
 from steelyard.errors import ConfigurationError
@@ -64,9 +64,7 @@ def _list_groups(
         (
             {
                 "group": each.name,
-                "members": each.members,
-                "lag": each.lag,
-                "tps": each.tps,
+                **fields_of(each, "members", "lag", "tps"),
                 "kind": "broadcast" if each.broadcast and out.is_table else each.kind,
                 "broadcast": each.broadcast,
             }
@@ -127,39 +125,15 @@ def _explain_group(admin: "Admin", out: Output, group: GroupArgument) -> None:
 
 
 def _queue_rows(view: "GroupDescription") -> list[dict[str, object]]:
-    return [
-        {
-            "topic": each.queue.topic,
-            "broker": each.queue.broker,
-            "queue_id": each.queue.queue_id,
-            "owners": list(each.owners),
-            "owned_at": each.owned_at,
-            "committed": each.committed,
-            "end": each.end,
-            "lag": each.lag,
-            "consumed_at": each.consumed_at,
-        }
-        for each in view.queues
-    ]
+    names = ("queue", "owners", "owned_at", "committed", "end", "lag", "consumed_at")
+    return [fields_of(each, *names) for each in view.queues]
 
 
 def _group_values(view: "GroupDescription") -> dict[str, object]:
     return {
-        "group": view.group,
-        "at_ms": view.at_ms,
-        "strategy": view.strategy,
-        "broadcast": view.broadcast,
-        "lag": view.lag,
+        **fields_of(view, "group", "at_ms", "strategy", "broadcast", "lag"),
         "members": [
-            {
-                "id": member.id,
-                "address": member.address,
-                "language": member.language,
-                "release": member.release,
-                "strategy": member.strategy,
-                "leaving": member.leaving,
-            }
-            for member in view.members
+            fields_of(member, "id", "address", "language", "release", "strategy", "leaving") for member in view.members
         ],
         "queues": _queue_rows(view),
         "hazards": [finding.message for finding in view.findings],
@@ -203,13 +177,13 @@ def _show_lag(admin: "Admin", out: Output, group: GroupArgument) -> None:
             behind_s=format_duration,
         ),
         (
-            {
-                "topic": each.topic,
-                "queues": each.queues,
-                "lag": each.waiting,
-                "handled_to": each.handled_to,
-                "behind_s": None if each.handled_to is None else _age_s(each.handled_to),
-            }
+            fields_of(
+                each,
+                *("topic", "queues"),
+                lag=each.waiting,
+                handled_to=each.handled_to,
+                behind_s=None if each.handled_to is None else _age_s(each.handled_to),
+            )
             for each in admin.offsets.lag(group)
         ),
     )
@@ -382,13 +356,8 @@ def _apply_groups(
 
 
 def _change_row(change: "GroupChange") -> dict[str, object]:
-    return {
-        "group": change.wanted.name,
-        "broker": change.broker,
-        "what": change.what,
-        "details": change.details or None,
-        "differences": change.differences,
-    }
+    row = fields_of(change, "broker", "what", details=change.details or None, differences=change.differences)
+    return {"group": change.wanted.name, **row}
 
 
 def _confirm_changes(plan: "GroupChangePlan", yes: bool) -> None:

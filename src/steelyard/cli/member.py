@@ -39,19 +39,13 @@ def _list_members(admin: "Admin", out: Output, group: GroupArgument) -> None:
         (
             {
                 "name": names[each.id],
-                "id": each.id,
-                "address": each.address,
-                "client": f"{each.language} {each.release}",
-                "language": each.language,
-                "release": each.release,
-                "ours": each.ours,
-                "strategy": each.strategy,
+                **fields_of(each, "id", "address", client=f"{each.language} {each.release}"),
+                **fields_of(each, "language", "release", "ours", "strategy"),
                 "queues": [str(queue) for queue in owned[each.id]],
                 "lag": sum(queue.lag or 0 for queue in view.queues if each.id in queue.owners),
                 "started_at": each.started_at,
                 "wants": _subscription_texts(each.filters) if each.filters is not None else each.topics,
-                "leaving": each.leaving,
-                "brokers": each.brokers,
+                **fields_of(each, "leaving", "brokers"),
             }
             for each in view.members
         ),

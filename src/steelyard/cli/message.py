@@ -296,11 +296,7 @@ def _resend_message(
         sent = producer.send(copy)
     out.print_result(
         f"sent to {sent.queue} at offset {sent.offset}, id {sent.message_id}",
-        topic=sent.queue.topic,
-        broker=sent.queue.broker,
-        queue_id=sent.queue.queue_id,
-        offset=sent.offset,
-        message_id=sent.message_id,
+        **fields_of(sent, "queue", "offset", "message_id"),
     )
 
 

@@ -185,17 +185,8 @@ def _apply_resets(admin: "Admin", out: Output, plans: "Sequence[ResetPlan]", *, 
 
 
 def _reset_rows(plans: "Iterable[ResetPlan]") -> Iterable[dict[str, object]]:
-    for plan in plans:
-        for each in plan.moves:
-            yield {
-                "topic": each.queue.topic,
-                "broker": each.queue.broker,
-                "queue_id": each.queue.queue_id,
-                "before": each.before,
-                "to": each.to,
-                "skipped": each.skipped,
-                "repeated": each.repeated,
-            }
+    names = ("queue", "before", "to", "skipped", "repeated")
+    return (fields_of(each, *names) for plan in plans for each in plan.moves)
 
 
 def _reset_sentence(plans: "Sequence[ResetPlan]", *, done: bool = False) -> str:

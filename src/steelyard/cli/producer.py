@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from steelyard.cli.shared.commands import CommandGroup
 from steelyard.cli.shared.options import argument
-from steelyard.cli.shared.output import Output, columns
+from steelyard.cli.shared.output import Output, columns, fields_of
 from steelyard.cli.shared.terminal import print_note
 from steelyard.cli.shared.units import format_percent, format_time, pluralize
 
@@ -67,31 +67,14 @@ def _show_latency(
 
 
 def _latency_rows(found: "Iterable[ProducerStatus]") -> Iterable[dict[str, object]]:
+    names = ("broker", "latency_ms", "usual_ms", "share", "failures", "avoided_ms")
     for each in found:
         for row in each.latencies or ():
-            yield {
-                "group": each.group,
-                "id": each.id,
-                "broker": row.broker,
-                "latency_ms": row.latency_ms,
-                "usual_ms": row.usual_ms,
-                "share": row.share,
-                "failures": row.failures,
-                "avoided_ms": row.avoided_ms,
-                "why": row.why or None,
-                "told_at": each.reported_at,
-            }
+            told = {"why": row.why or None, "told_at": each.reported_at}
+            yield fields_of(each, "group", "id") | fields_of(row, *names) | told
 
 
 def _producer_rows(found: "Iterable[ProducerStatus]") -> Iterable[dict[str, object]]:
     for each in found:
-        yield {
-            "group": each.group,
-            "id": each.id,
-            "address": each.address,
-            "client": f"{each.language} {each.release}",
-            "language": each.language,
-            "release": each.release,
-            "brokers": each.brokers,
-            **({} if each.seen_at is None else {"seen_at": each.seen_at}),
-        }
+        row = fields_of(each, "group", "id", "address", client=f"{each.language} {each.release}")
+        yield row | fields_of(each, "language", "release", "brokers", *(["seen_at"] if each.seen_at else []))

@@ -23,7 +23,7 @@ from steelyard.cli.shared.options import (
     confirm,
     option,
 )
-from steelyard.cli.shared.output import Output, columns
+from steelyard.cli.shared.output import Output, columns, fields_of
 from steelyard.cli.shared.terminal import print_note
 from steelyard.cli.shared.units import format_time, parse_pairs
 from steelyard.errors import ConfigurationError, RequestNotSupported, SteelyardError
@@ -70,11 +70,8 @@ def _list_topics(
         [
             {
                 "topic": each.name,
-                "queues": each.queues,
-                "brokers": each.brokers,
-                "may": TopicPermission.from_permission(each.permission),
-                "kind": each.kind,
-                "clusters": each.clusters,
+                **fields_of(each, "queues", "brokers", may=TopicPermission.from_permission(each.permission)),
+                **fields_of(each, "kind", "clusters"),
                 **({"groups": admin.topics.groups(each.name)} if groups else {}),
             }
             for each in found
@@ -99,15 +96,8 @@ def _show_topic(admin: "Admin", out: Output, topic: TopicArgument) -> None:
             "broker", "#queue_id:queue", "#first", "#next", "#messages", "stored_at:last stored", stored_at=format_time
         ),
         (
-            {
-                "topic": topic,
-                "broker": each.queue.broker,
-                "queue_id": each.queue.queue_id,
-                "first": each.start,
-                "next": each.end,
-                "messages": each.messages,
-                "stored_at": each.stored_at,
-            }
+            fields_of(each, "queue", topic=topic, first=each.start, next=each.end)
+            | fields_of(each, "messages", "stored_at")
             for each in view.queues
         ),
     )
@@ -296,13 +286,8 @@ def _show_settings(admin: "Admin", out: Output, topic: TopicArgument) -> None:
             {
                 "topic": topic,
                 "broker": broker,
-                "read_queues": each.read_queues,
-                "write_queues": each.write_queues,
-                "may": TopicPermission.from_permission(each.permission),
-                "order": each.order,
-                "attributes": each.attributes,
-                "filter_type": each.filter_type,
-                "sys_flag": each.sys_flag,
+                **fields_of(each, "read_queues", "write_queues", may=TopicPermission.from_permission(each.permission)),
+                **fields_of(each, "order", "attributes", "filter_type", "sys_flag"),
             }
             for broker, each in configs.items()
         ),

@@ -71,19 +71,62 @@ __all__ = [
 ]
 
 
+option = partial(typer.Option, show_default=False)
+"""An option whose help shows no default: it has none, it is a flag, or the text says it."""
+argument = partial(typer.Argument, show_default=False)
+
+
+def _cluster_option(*names: str, **settings: Any) -> Any:
+    return typer.Option(*names, rich_help_panel="Cluster", **{"show_default": False, **settings})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientOptions:
     """The options that locate the cluster, as given; `config` checks and combines them."""
 
-    namesrv: list[str] | None = None
-    context: str | None = None
-    access_key: str | None = None
-    secret_key: str | None = None
-    tls: bool = False
-    tls_ca: str | None = None
-    tls_no_verify: bool = False
-    namespace: str = ""
-    timeout: float = 5.0
+    namesrv: Annotated[
+        list[str] | None,
+        _cluster_option(
+            metavar="ADDR",
+            help="A name server, host:port; can be repeated, or several separated by ;. Also: NAMESRV_ADDR.",
+            show_default="localhost:9876",
+        ),
+    ] = None
+    context: Annotated[
+        str | None,
+        _cluster_option(
+            metavar="NAME",
+            envvar="STEELYARD_CONTEXT",
+            help="A cluster by the name that `steelyard context add` gave it.",
+            show_envvar=True,
+        ),
+    ] = None
+    access_key: Annotated[
+        str | None,
+        _cluster_option(envvar="ROCKETMQ_ACCESS_KEY", help="Access key (ACL user name).", show_envvar=True),
+    ] = None
+    secret_key: Annotated[
+        str | None,
+        _cluster_option(
+            envvar="ROCKETMQ_SECRET_KEY",
+            help="Secret key that signs requests; safer in the environment than here.",
+            show_envvar=True,
+        ),
+    ] = None
+    tls: Annotated[bool, _cluster_option("--tls", help="Use TLS for connections.")] = False
+    tls_ca: Annotated[
+        str | None,
+        _cluster_option(metavar="FILE", help="Use TLS, and trust the certificate authorities in this file."),
+    ] = None
+    tls_no_verify: Annotated[
+        bool,
+        _cluster_option("--tls-no-verify", help="Use TLS without verifying certificates (self-signed servers)."),
+    ] = False
+    namespace: Annotated[str, _cluster_option(help="Namespace of topics and groups.")] = ""
+    timeout: Annotated[
+        float,
+        _cluster_option(min=0.001, metavar="SECONDS", help="How long to wait for a connection.", show_default=True),
+    ] = 5.0
 
     def config(self) -> "ClientConfig":
         """Return the client configuration: options, then the selected context."""
@@ -116,63 +159,6 @@ class ClientOptions:
         return self.tls or context.tls if ca is None else ca
 
 
-option = partial(typer.Option, show_default=False)
-"""An option whose help shows no default: it has none, it is a flag, or the text says it."""
-argument = partial(typer.Argument, show_default=False)
-
-
-def _cluster_option(*names: str, **settings: Any) -> Any:
-    return typer.Option(*names, rich_help_panel="Cluster", **{"show_default": False, **settings})
-
-
-def _declare_cluster_options(
-    *,
-    namesrv: Annotated[
-        list[str] | None,
-        _cluster_option(
-            metavar="ADDR",
-            help="A name server, host:port; can be repeated, or several separated by ;. Also: NAMESRV_ADDR.",
-            show_default="localhost:9876",
-        ),
-    ] = None,
-    context: Annotated[
-        str | None,
-        _cluster_option(
-            metavar="NAME",
-            envvar="STEELYARD_CONTEXT",
-            help="A cluster by the name that `steelyard context add` gave it.",
-            show_envvar=True,
-        ),
-    ] = None,
-    access_key: Annotated[
-        str | None,
-        _cluster_option(envvar="ROCKETMQ_ACCESS_KEY", help="Access key (ACL user name).", show_envvar=True),
-    ] = None,
-    secret_key: Annotated[
-        str | None,
-        _cluster_option(
-            envvar="ROCKETMQ_SECRET_KEY",
-            help="Secret key that signs requests; safer in the environment than here.",
-            show_envvar=True,
-        ),
-    ] = None,
-    tls: Annotated[bool, _cluster_option("--tls", help="Use TLS for connections.")] = False,
-    tls_ca: Annotated[
-        str | None,
-        _cluster_option(metavar="FILE", help="Use TLS, and trust the certificate authorities in this file."),
-    ] = None,
-    tls_no_verify: Annotated[
-        bool,
-        _cluster_option("--tls-no-verify", help="Use TLS without verifying certificates (self-signed servers)."),
-    ] = False,
-    namespace: Annotated[str, _cluster_option(help="Namespace of topics and groups.")] = "",
-    timeout: Annotated[
-        float,
-        _cluster_option(min=0.001, metavar="SECONDS", help="How long to wait for a connection.", show_default=True),
-    ] = 5.0,
-) -> None: ...
-
-
 def _declare_output_options(
     *,
     output: Annotated[
@@ -184,7 +170,7 @@ def _declare_output_options(
 ) -> None: ...
 
 
-_CLUSTER_PARAMETERS = tuple(inspect.signature(_declare_cluster_options).parameters.values())
+_CLUSTER_PARAMETERS = tuple(inspect.signature(ClientOptions).parameters.values())
 _OUTPUT_PARAMETERS = tuple(inspect.signature(_declare_output_options).parameters.values())
 
 
