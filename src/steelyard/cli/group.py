@@ -6,9 +6,8 @@ pipe as one line for each change. Both only read: nothing joins and nothing is c
 changes of a file before it makes them.
 """
 
-import inspect
 import sys
-from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -205,70 +204,57 @@ def _setting(*names: str, **more: Any) -> Any:
     return typer.Option(*names, show_default=False, rich_help_panel="The group", **more)
 
 
-def _declare_settings(
-    *,
-    group: GroupArgument,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _GroupSettings:
+    """A group and its settings, as options; `config` makes them a value."""
+
+    group: GroupArgument
     retries: Annotated[
         int | None, _setting(min=0, help="Redeliveries before a message becomes a dead letter; usually 16.")
-    ] = None,
-    consume: Annotated[bool | None, _setting("--consume/--no-consume", help="Whether members get messages.")] = None,
+    ] = None
+    consume: Annotated[bool | None, _setting("--consume/--no-consume", help="Whether members get messages.")] = None
     broadcast: Annotated[
         bool | None, _setting("--broadcast/--no-broadcast", help="Whether members may consume in broadcast mode.")
-    ] = None,
+    ] = None
     from_first: Annotated[
         bool | None,
         _setting("--from-first/--not-from-first", help="Whether members may begin with a queue's first message."),
-    ] = None,
+    ] = None
     notices: Annotated[
         bool | None, _setting("--notices/--no-notices", help="Whether members are notified when the group changes.")
-    ] = None,
-    retry_queues: Annotated[
-        int | None, _setting(min=1, help="Queues of its retry topic on a broker; usually 1.")
-    ] = None,
+    ] = None
+    retry_queues: Annotated[int | None, _setting(min=1, help="Queues of its retry topic on a broker; usually 1.")] = (
+        None
+    )
     read_from: Annotated[
         int | None, _setting(min=0, metavar="ID", help="The replica to read from; 0 is the master.")
-    ] = None,
+    ] = None
     slow_read_from: Annotated[
         int | None, _setting(min=0, metavar="ID", help="The replica for reads that are no longer in memory.")
-    ] = None,
+    ] = None
     orderly: Annotated[
         bool | None, _setting("--orderly/--not-orderly", help="Whether pop consumes in order (5.0 and later).")
-    ] = None,
+    ] = None
     timeout_minutes: Annotated[
         int | None, _setting(min=1, help="How long a popped message may be handled; usually 15 (5.0 and later).")
-    ] = None,
+    ] = None
     retry_policy: Annotated[
         str | None, _setting(metavar="JSON", help="Delay before a popped message is redelivered (5.0 and later).")
-    ] = None,
+    ] = None
     attribute: Annotated[
         list[str] | None,
         _setting(metavar="NAME=VALUE", help="An attribute (5.0 and later); NAME= removes it."),
-    ] = None,
-) -> None: ...
+    ] = None
 
+    def config(self) -> "GroupConfig":
+        from steelyard.client.admin.group_config import GroupConfig, parse_retry_policy
 
-_SETTING_PARAMETERS = tuple(inspect.signature(_declare_settings).parameters.values())
-
-
-def _with_group_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of group settings to a command, which gets a `GroupConfig` as its third argument."""
-    own = list(inspect.signature(command).parameters.values())
-
-    def run(*first: Any, **given: Any) -> None:
-        settings = {each.name: given.pop(each.name) for each in _SETTING_PARAMETERS}
-        command(*first, _make_settings(**settings), **given)
-
-    taken = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*_SETTING_PARAMETERS, *own[3:])]
-    run.__dict__.update(command.__dict__, __signature__=inspect.Signature([*own[:2], *taken]))
-    run.__name__, run.__doc__, run.__annotations__ = command.__name__, command.__doc__, {}
-    return run
-
-
-def _make_settings(*, group: str, retry_policy: str | None, attribute: list[str] | None, **plain: Any) -> "GroupConfig":
-    from steelyard.client.admin.group_config import GroupConfig, parse_retry_policy
-
-    policy = None if retry_policy is None else parse_retry_policy(retry_policy)
-    return GroupConfig(name=group, retry_policy=policy, attributes=parse_pairs(attribute, "attribute") or None, **plain)
+        given = asdict(self)
+        name, policy, attributes = given.pop("group"), given.pop("retry_policy"), given.pop("attribute")
+        policy = None if policy is None else parse_retry_policy(policy)
+        return GroupConfig(
+            name=name, retry_policy=policy, attributes=parse_pairs(attributes, "attribute") or None, **given
+        )
 
 
 class _RequestMode(StrEnum):
@@ -281,9 +267,9 @@ class _RequestMode(StrEnum):
     "steelyard group create billing",
     "steelyard group create billing --retries 3 --broker broker-a",
 )
-@_with_group_settings
-def _create_group(admin: "Admin", out: Output, settings: "GroupConfig", broker: BrokersOption = None) -> None:
+def _create_group(admin: "Admin", out: Output, group: _GroupSettings, broker: BrokersOption = None) -> None:
     """Create a group. Its first consumer would create it too, with default settings."""
+    settings = group.config()
     plan = admin.groups.plan([settings], brokers=broker)
     for change in plan.todo:
         if change.before is not None:
@@ -307,9 +293,9 @@ def _create_group(admin: "Admin", out: Output, settings: "GroupConfig", broker: 
     "steelyard group set billing --retries 3",
     "steelyard group set billing --no-consume    # no member gets messages until --consume",
 )
-@_with_group_settings
-def _set_group(admin: "Admin", out: Output, settings: "GroupConfig", broker: BrokersOption = None) -> None:
+def _set_group(admin: "Admin", out: Output, group: _GroupSettings, broker: BrokersOption = None) -> None:
     """Change settings of a group; those not given stay."""
+    settings = group.config()
     if not settings.specified():
         raise ConfigurationError("there is nothing to change", next_step="give a setting, such as --retries 3")
     admin.groups.configs(settings.name)

@@ -32,9 +32,10 @@ from steelyard.errors import ConfigurationError
 from steelyard.model import Queue, sort_queues
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from rich.console import Console
+    from rich.text import Text
 
     from steelyard.client.config import ClientConfig
 
@@ -215,19 +216,24 @@ def print_one_plan(plan_input: PlanInput, strategy: Strategy, *, as_json: bool) 
 def print_example_plans(console: "Console", plan_input: PlanInput, strategies: list[Strategy]) -> None:
     """Draw the plan of every strategy for one group."""
     queues = sort_queues(plan_input.queues)
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("strategy", no_wrap=True)
-    table.add_column(queue_ruler(len(queues)), overflow="fold")
-    table.add_column("each", overflow="fold")
-    plans = [_make_plan(plan_input, strategy)[0] for strategy in strategies]
-    pictures = [queue_grid(queues, made) for made in plans]
-    for strategy, made, picture in zip(strategies, plans, pictures, strict=True):
-        table.add_row(strategy.name, picture, queue_counts(made))
-    count = len(plan_input.members)
-    console.print(f"{len(queues)} queues, {pluralize(count, 'member')}", style="bold")
-    console.print(table)
+    plans = {strategy.name: _make_plan(plan_input, strategy)[0] for strategy in strategies}
+    pictures = [queue_grid(queues, made) for made in plans.values()]
+    console.print(f"{len(queues)} queues, {pluralize(len(plan_input.members), 'member')}", style="bold")
+    _print_pictures(console, ("strategy", queue_ruler(len(queues))), plans, pictures)
     console.print(marks_legend(plan_input.members, pictures), style="dim")
     console.print()
+
+
+def _print_pictures(
+    console: "Console", titles: tuple[str, str], plans: "Mapping[str, AssignmentPlan]", pictures: "Sequence[Text]"
+) -> None:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(titles[0], no_wrap=True)
+    table.add_column(titles[1], overflow="fold")
+    table.add_column("each", overflow="fold")
+    for (name, made), picture in zip(plans.items(), pictures, strict=True):
+        table.add_row(name, picture, queue_counts(made))
+    console.print(table)
 
 
 def plan_live_group(
@@ -273,13 +279,7 @@ def _print_live_plan(view: GroupDescription, after: AssignmentPlan, explanation:
     owners = {each.queue: each.owner for each in view.queues if each.owner is not None}
     before = view.owned()
     pictures = [queue_grid(queues, before, mark_places=marks), queue_grid(queues, after, owners, marks)]
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column(f"group {printable(view.group)}", no_wrap=True)
-    table.add_column("", overflow="fold")
-    table.add_column("each", overflow="fold")
-    for when, plan, picture in zip(("now", "then"), (before, after), pictures, strict=True):
-        table.add_row(when, picture, queue_counts(plan))
-    console.print(table)
+    _print_pictures(console, (f"group {printable(view.group)}", ""), {"now": before, "then": after}, pictures)
     console.print(printable(marks_legend([names[name] for name in marks], pictures)), style="dim")
     for line in describe_plan(explanation):
         console.print(printable(shorten_ids(line, names)), soft_wrap=True)

@@ -32,38 +32,24 @@ V = TypeVar("V", bound=Callable[..., None])
 COMPLETE_VARIABLE = "_STEELYARD_COMPLETE"
 _EXAMPLES_ATTRIBUTE = "__examples__"
 
-_OTHER_TOOLS_COMMANDS = {
-    "add": "create",
-    "consumer": "consume",
-    "consumer-group": "group",
-    "del": "delete",
-    "describe": "show",
-    "diagnose": "doctor",
-    "dlq": "dead-letters",
-    "edit": "set",
-    "get": "show",
-    "info": "show",
-    "list": "ls",
-    "new": "create",
-    "nodes": "broker",
-    "page": "dashboard",
-    "perf": "bench",
-    "produce": "send",
-    "pub": "send",
-    "publish": "send",
-    "read": "consume",
-    "remove": "delete",
-    "rm": "delete",
-    "server": "up",
-    "start": "up",
-    "status": "doctor",
-    "sub": "consume",
-    "subscribe": "consume",
-    "tail": "consume",
-    "update": "set",
-    "view": "show",
+_OTHER_TOOLS_NAMES = {
+    "bench": "perf",
+    "broker": "nodes",
+    "consume": "consumer read sub subscribe tail",
+    "create": "add new",
+    "dashboard": "page",
+    "dead-letters": "dlq",
+    "delete": "del remove rm",
+    "doctor": "diagnose status",
+    "group": "consumer-group",
+    "ls": "list",
+    "send": "produce pub publish",
+    "set": "edit update",
+    "show": "describe get info view",
+    "up": "server start",
 }
-"""Names that other tools use, and ours."""
+"""Our names, and those that other tools use."""
+_OTHER_TOOLS_COMMANDS = {theirs: ours for ours, names in _OTHER_TOOLS_NAMES.items() for theirs in names.split()}
 
 _EXAMPLE_WIDTH = 76
 """An example fits a terminal of 80 columns."""

@@ -16,7 +16,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
 from functools import partial
 from itertools import takewhile
@@ -32,12 +32,10 @@ from steelyard.model import Permission, Queue
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
     from steelyard.client.config import ClientConfig
     from steelyard.client.sync.admin import Admin
     from steelyard.client.tls import Tls
-    from steelyard.dashboard.options import DashboardOptions
 
 __all__ = [
     "TOKEN_VARIABLE",
@@ -62,7 +60,6 @@ __all__ = [
     "argument",
     "client_options_of",
     "confirm",
-    "dashboard_options",
     "option",
     "parse_message_id",
     "parse_place",
@@ -192,7 +189,10 @@ _INJECTED = ("Admin", "ClientOptions", "Output")
 
 
 def with_shared_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Pass a command the `Admin`, `ClientOptions` and `Output` that its first parameters name, with their options."""
+    """Pass a command the `Admin`, `ClientOptions` and `Output` that its first parameters name, with their options.
+
+    A further parameter whose type is a dataclass stands for the options that its fields declare.
+    """
     own = list(inspect.signature(command).parameters.values())
     # An annotation is a class, or a name in quotes where importing the class would be slow.
     names = [getattr(each.annotation, "__name__", each.annotation) for each in own]
@@ -201,8 +201,12 @@ def with_shared_options(command: Callable[..., None]) -> Callable[..., None]:
         return command
     uses_cluster, uses_output = set(injected) != {"Output"}, "Output" in injected
     shared = (*(_OUTPUT_PARAMETERS if uses_output else ()), *(_CLUSTER_PARAMETERS if uses_cluster else ()))
+    own = own[len(injected) :]
+    groups: dict[str, Any] = {each.name: each.annotation for each in own if is_dataclass(each.annotation)}
 
     def run(**given: Any) -> None:
+        for name, group in groups.items():
+            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
         shared_values = {each.name: given.pop(each.name) for each in shared}
         values: dict[str, object] = {}
         with ExitStack() as stack:
@@ -218,7 +222,12 @@ def with_shared_options(command: Callable[..., None]) -> Callable[..., None]:
             command(*(values[name] for name in injected), **given)
 
     # Keyword-only: typer passes values by name, and the help lists a command's own options before the shared ones.
-    parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*own[len(injected) :], *shared)]
+    declared = [
+        part
+        for each in (*own, *shared)
+        for part in (inspect.signature(groups[each.name]).parameters.values() if each.name in groups else (each,))
+    ]
+    parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in declared]
     run.__dict__.update(command.__dict__, __signature__=inspect.Signature(parameters))
     run.__name__, run.__doc__, run.__annotations__ = command.__name__, command.__doc__, {}
     return run
@@ -308,31 +317,6 @@ def confirm(consequence: str, yes: bool) -> None:
 
 
 TOKEN_VARIABLE = "STEELYARD_DASHBOARD_TOKEN"
-
-
-def dashboard_options(
-    *,
-    port: int | None,
-    token: str | None,
-    hosts: list[str] | None,
-    read_only: bool,
-    audit: "Path | None",
-    host: str = "127.0.0.1",
-    allow_remote: bool = False,
-) -> "DashboardOptions":
-    """Return the dashboard options of `up` and `dashboard` as one value, checked."""
-    from steelyard.dashboard.options import DashboardOptions
-
-    given = {} if token is None else {"token": token}
-    return DashboardOptions(
-        host=host,
-        port=port,
-        extra_hosts=tuple(hosts or ()),
-        read_only=read_only,
-        audit_file=audit,
-        allow_remote=allow_remote,
-        **given,
-    )
 
 
 class TopicPermission(StrEnum):
