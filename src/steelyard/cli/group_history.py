@@ -196,10 +196,4 @@ def _clock_text(at: object) -> str:
     return f"{day}{here:%H:%M:%S}.{here.microsecond // 1000:03d}"
 
 
-def _milliseconds_text(span_ms: int) -> str:
-    return f"{span_ms} ms"
-
-
-_COLUMNS = columns(
-    "#at", "what", "queue", "from", "to", "#gap_ms:gap", "why", at=_clock_text, gap_ms=_milliseconds_text
-)
+_COLUMNS = columns("#at", "what", "queue", "from", "to", "#gap_ms:gap", "why", at=_clock_text, gap_ms="{} ms".format)

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from steelyard.client.config import ClientConfig
     from steelyard.model import OffsetRange
-    from steelyard.pipelines.stream_options import StreamOptions
 
 __all__ = ["SparkRunOptions", "app", "run_job"]
 
@@ -156,7 +155,7 @@ _PipelineDryRunOption = Annotated[bool, option("--dry-run", help="Show what woul
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _StreamArguments:
-    """How a job reads its topics, as options; `read` makes them a value."""
+    """How a job reads its topics, as options."""
 
     start: Annotated[
         str, typer.Option(help="Where to begin without a checkpoint: first, last, a time, '2 hours ago'.")
@@ -170,20 +169,21 @@ class _StreamArguments:
     group: Annotated[str | None, option(help="Commit the progress as this group, so that tools show the lag.")] = None
     option: _SourceOption = None
 
-    def read(self, client: ClientOptions, topics: list[str], beside: str) -> "StreamOptions":
+    def of_topics(self, client: ClientOptions, topics: list[str], beside: str) -> dict[str, Any]:
+        """Return the fields of `StreamOptions`; the checkpoint is ``beside`` unless it is given."""
         from steelyard.client.times import to_epoch_ms
-        from steelyard.pipelines.stream_options import StreamOptions, Trigger
+        from steelyard.pipelines.stream_options import Trigger
 
         words = {"first": "earliest", "earliest": "earliest", "last": "latest", "latest": "latest", "group": "group"}
-        return StreamOptions(
-            client_config=client.config(),
-            topics=tuple(topics),
-            checkpoint=self.checkpoint or beside,
-            start=words.get(self.start) or str(to_epoch_ms(parse_time(self.start, datetime.now(UTC)))),
-            trigger=Trigger.of(self.trigger),
-            group=self.group,
-            source_options=parse_pairs(self.option, "option"),
-        )
+        return {
+            "client_config": client.config(),
+            "topics": tuple(topics),
+            "checkpoint": self.checkpoint or beside,
+            "start": words.get(self.start) or str(to_epoch_ms(parse_time(self.start, datetime.now(UTC)))),
+            "trigger": Trigger.of(self.trigger),
+            "group": self.group,
+            "source_options": parse_pairs(self.option, "option"),
+        }
 
 
 _FROM_FIRST = _StreamArguments()
@@ -232,14 +232,15 @@ def _archive(
     _require_spark()
     from steelyard.pipelines import archive
     from steelyard.pipelines.parquet_sink import Compaction
+    from steelyard.pipelines.stream_options import StreamOptions
     from steelyard.pipelines.stream_runner import JobControl
 
     beside = f"{to.rstrip('/')}.checkpoint"
-    stream = source.read(client, topic, beside)
+    stream = StreamOptions(**source.of_topics(client, topic, beside))
     options = archive.ArchiveOptions(stream, to, Compaction(merge))
     outlook = stream.dry_run()  # reports errors before Spark starts
     if dry_run:
-        _print_plan(outlook.ranges, f"archive to {options.to}, {stream.trigger}", stream.checkpoint, str(outlook))
+        _print_plan(f"archive to {options.to}, {stream.trigger}", stream.checkpoint, outlook.ranges, str(outlook))
         return
     _print_shared_paths(spark.master, options.to, stream.checkpoint)
     run_job(
@@ -274,6 +275,7 @@ def _aggregate(
     """Run SQL over topics, with windows of event time, to a topic, Parquet or the screen."""
     _require_spark()
     from steelyard.pipelines import aggregate
+    from steelyard.pipelines.stream_options import StreamOptions
     from steelyard.pipelines.stream_runner import JobControl
 
     with tempfile.TemporaryDirectory(prefix="steelyard-") as passing:
@@ -281,7 +283,7 @@ def _aggregate(
             beside = f"{to.rstrip('/')}.checkpoint"
         else:
             beside = f"{_CHECKPOINTS}/aggregate-{'-'.join(topic)}-to-{to_topic}" if to_topic else passing
-        stream = source.read(client, topic, beside)
+        stream = StreamOptions(**source.of_topics(client, topic, beside))
         options = aggregate.AggregateOptions(
             stream, _read_query(sql), to_topic, to, event_time, round(parse_duration_s(watermark) * 1_000), mode
         )
@@ -290,9 +292,8 @@ def _aggregate(
         spark = spark.with_few_shuffles()
         outlook = stream.dry_run()
         if dry_run:
-            _print_plan(
-                outlook.ranges, f"aggregate to {options.target}, {stream.trigger}", stream.checkpoint, str(outlook)
-            )
+            job = f"aggregate to {options.target}, {stream.trigger}"
+            _print_plan(job, stream.checkpoint, outlook.ranges, str(outlook))
             with spark.session("aggregate") as running:
                 found = aggregate.query_result(running, options).schema
             _print_status(
@@ -429,7 +430,7 @@ def _require_topic(config: "ClientConfig", topic: str) -> None:
         admin.topics.describe(topic)
 
 
-def _print_plan(ranges: "Iterable[OffsetRange]", job: str, checkpoint: str, outlook: str) -> None:
+def _print_plan(job: str, checkpoint: str, ranges: "Iterable[OffsetRange]", outlook: str) -> None:
     """Print what a job would do."""
     make_console().print(_ranges_table(ranges))
     for line in (job, f"checkpoint: {checkpoint}", *outlook.splitlines()):

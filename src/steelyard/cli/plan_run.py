@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from steelyard.client.config import ClientConfig
 
 __all__ = [
-    "PlanInput",
     "example_input",
     "load_strategy",
     "parse_member_counts",
@@ -68,7 +67,7 @@ class _PlanFile(msgspec.Struct, forbid_unknown_fields=True):
     config: dict[str, Any] | None = None
 
 
-class PlanInput(msgspec.Struct, frozen=True):
+class _PlanInput(msgspec.Struct, frozen=True):
     """A group to plan: its queues and members, the previous plan, and the strategy's options."""
 
     group: str
@@ -78,7 +77,7 @@ class PlanInput(msgspec.Struct, frozen=True):
     settings: StrategyOptions
 
 
-def read_plan_file(name: str) -> PlanInput:
+def read_plan_file(name: str) -> _PlanInput:
     """Read a group from a JSON file, or from stdin for ``-``."""
     try:
         written = msgspec.json.decode(_read_file(name), type=_PlanFile)
@@ -98,7 +97,7 @@ def read_plan_file(name: str) -> PlanInput:
             raise ConfigurationError(
                 f"{name} has the queue {list(queue)}", next_step='a queue is ["topic", "broker", id] with an id from 0'
             )
-    return PlanInput(written.group, written.queues, written.members, written.previous, settings)
+    return _PlanInput(written.group, written.queues, written.members, written.previous, settings)
 
 
 def _read_file(name: str) -> bytes:
@@ -112,7 +111,7 @@ def _read_file(name: str) -> bytes:
         ) from error
 
 
-def example_input(queues: int, members: int) -> PlanInput:
+def example_input(queues: int, members: int) -> _PlanInput:
     """Return a group of so many queues and members: one topic on two brokers in two rooms, members in turn in each."""
     if not 1 <= queues <= MAX_QUEUES:
         raise ConfigurationError(f"{queues} queues cannot be drawn", next_step=f"give 1 to {MAX_QUEUES}")
@@ -125,7 +124,7 @@ def example_input(queues: int, members: int) -> PlanInput:
         member_rooms={name: ("east", "west")[place % 2] for place, name in enumerate(names)},
         queues={name: [*west, *east][place::members] for place, name in enumerate(names)},
     )
-    return PlanInput("example", [*east, *west], names, None, settings)
+    return _PlanInput("example", [*east, *west], names, None, settings)
 
 
 def parse_member_counts(text: str) -> list[int]:
@@ -184,7 +183,7 @@ def _print_plan_json(plan: AssignmentPlan, explanation: Explanation, **known: ob
 _MAX_NAMED = 5
 
 
-def _make_plan(plan_input: PlanInput, strategy: Strategy) -> tuple[AssignmentPlan, Explanation]:
+def _make_plan(plan_input: _PlanInput, strategy: Strategy) -> tuple[AssignmentPlan, Explanation]:
     for table in member_tables_of(strategy):
         if unmatched := unmatched_keys(table.keys, plan_input.members):
             raise ConfigurationError(
@@ -195,7 +194,7 @@ def _make_plan(plan_input: PlanInput, strategy: Strategy) -> tuple[AssignmentPla
     return made, explain(plan_input.previous or {}, made, plan_input.queues)
 
 
-def print_one_plan(plan_input: PlanInput, strategy: Strategy, *, as_json: bool) -> None:
+def print_one_plan(plan_input: _PlanInput, strategy: Strategy, *, as_json: bool) -> None:
     """Print the plan of one strategy, and what it moves if there is a previous plan."""
     made, explanation = _make_plan(plan_input, strategy)
     if as_json:
@@ -213,7 +212,7 @@ def print_one_plan(plan_input: PlanInput, strategy: Strategy, *, as_json: bool) 
         console.print(line, soft_wrap=True)
 
 
-def print_example_plans(console: "Console", plan_input: PlanInput, strategies: list[Strategy]) -> None:
+def print_example_plans(console: "Console", plan_input: _PlanInput, strategies: list[Strategy]) -> None:
     """Draw the plan of every strategy for one group."""
     queues = sort_queues(plan_input.queues)
     plans = {strategy.name: _make_plan(plan_input, strategy)[0] for strategy in strategies}

@@ -17,15 +17,7 @@ import msgspec
 from steelyard.client.suggestions import closest_match
 from steelyard.errors import ConfigurationError
 
-__all__ = [
-    "OPTIONS",
-    "OptionMode",
-    "OptionValues",
-    "SparkOption",
-    "invalid_option",
-    "options_for",
-    "parse_duration_ms",
-]
+__all__ = ["OPTIONS", "OptionMode", "OptionValues", "invalid_option", "options_for", "parse_duration_ms"]
 
 
 class OptionMode(Flag):
@@ -39,7 +31,7 @@ class OptionMode(Flag):
 
 
 @dataclass(frozen=True, slots=True)
-class SparkOption:
+class _SparkOption:
     """One option."""
 
     name: str
@@ -48,7 +40,7 @@ class SparkOption:
     description: str
 
 
-def options_for(mode: OptionMode) -> tuple[SparkOption, ...]:
+def options_for(mode: OptionMode) -> tuple[_SparkOption, ...]:
     """Return the options of a mode, in order.
 
     >>> "endingOffsets" in [option.name for option in options_for(OptionMode.STREAM)]
@@ -136,8 +128,8 @@ writeId (write): The scope of the message ids of a batch write, so that they are
 """Each option: its name, where it applies, its default if it has one, and what it means."""
 _OPTION = re.compile(r"^(\w+) \((\w+)(?:, (\w+))?\): (.+(?:\n    .+)*)", re.MULTILINE)
 
-OPTIONS: tuple[SparkOption, ...] = tuple(
-    SparkOption(name, default or None, OptionMode[mode.upper()], " ".join(text.split()))
+OPTIONS: tuple[_SparkOption, ...] = tuple(
+    _SparkOption(name, default or None, OptionMode[mode.upper()], " ".join(text.split()))
     for name, mode, default, text in _OPTION.findall(_OPTIONS_TEXT)
 )
 
@@ -198,7 +190,7 @@ class OptionValues:
             if known is not None:
                 self._values[known.name] = str(value)
 
-    def _find_option(self, written: str) -> SparkOption | None:
+    def _find_option(self, written: str) -> _SparkOption | None:
         """Return the option of a name; None for what Spark adds."""
         key = written.lower()
         known = _BY_NAME.get(key)
@@ -213,7 +205,9 @@ class OptionValues:
         if key in _SPARK_INTERNAL or key.startswith(("spark.", "__")):
             return None
         raise ConfigurationError(
-            f"there is no option {written!r}", next_step=self._suggestion(key) or self._known_names()
+            f"there is no option {written!r}",
+            next_step=self._suggestion(key)
+            or f"options are: {', '.join(option.name for option in options_for(self.mode))}",
         )
 
     def _suggestion(self, key: str) -> str:
@@ -223,9 +217,6 @@ class OptionValues:
             meant = "topic" if key == "subscribe" else "subscribe"
         meant = meant or here.get(closest_match(key, here) or "")
         return f"did you mean {meant}?" if meant and key not in here else ""
-
-    def _known_names(self) -> str:
-        return f"options are: {', '.join(option.name for option in OPTIONS if option.modes & self.mode)}"
 
     def __contains__(self, name: str) -> bool:
         return name in self._values

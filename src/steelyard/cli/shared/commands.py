@@ -16,16 +16,7 @@ from steelyard.cli.shared.options import with_shared_options
 from steelyard.cli.shared.terminal import print_error
 from steelyard.errors import SteelyardError
 
-__all__ = [
-    "COMPLETE_VARIABLE",
-    "CommandGroup",
-    "PanelCommand",
-    "PanelGroup",
-    "add_command",
-    "examples_of",
-    "help_examples",
-    "run_app",
-]
+__all__ = ["COMPLETE_VARIABLE", "CommandGroup", "PanelGroup", "add_command", "help_examples", "run_app"]
 
 V = TypeVar("V", bound=Callable[..., None])
 
@@ -66,7 +57,7 @@ def help_examples(*examples: str) -> Callable[[V], V]:
     return mark
 
 
-def examples_of(command: Callable[..., None]) -> tuple[str, ...]:
+def _examples_of(command: Callable[..., None]) -> tuple[str, ...]:
     """Return the examples of a command."""
     found: tuple[str, ...] = getattr(command, _EXAMPLES_ATTRIBUTE, ())
     return found
@@ -76,8 +67,8 @@ def add_command(app: typer.Typer, name: str, command: Callable[..., None]) -> No
     """Add a command to an app, with the options of what it is passed, and its examples at the end of the help."""
     # Lines after \b are not wrapped; a raw docstring has \b as two characters.
     text = (command.__doc__ or "").replace("\\b\n", "\b\n")
-    shown = "\n".join(f"  {line}" for each in examples_of(command) for line in _wrap_example(each))
-    add = app.command(name, cls=PanelCommand, help=text, epilog=f"\b\nExamples:\n{shown}" if shown else None)
+    shown = "\n".join(f"  {line}" for each in _examples_of(command) for line in _wrap_example(each))
+    add = app.command(name, cls=_PanelCommand, help=text, epilog=f"\b\nExamples:\n{shown}" if shown else None)
     add(with_shared_options(command))
 
 
@@ -136,7 +127,7 @@ def _write_parameter_sections(command: Any, ctx: Any, formatter: Any) -> None:
                 formatter.write_dl(records)
 
 
-class PanelCommand(TyperCommand):
+class _PanelCommand(TyperCommand):
     """A command whose options are listed by panel."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:

@@ -58,7 +58,6 @@ __all__ = [
     "TopicsOption",
     "YesOption",
     "argument",
-    "client_options_of",
     "confirm",
     "option",
     "parse_message_id",
@@ -171,7 +170,7 @@ _CLUSTER_PARAMETERS = tuple(inspect.signature(ClientOptions).parameters.values()
 _OUTPUT_PARAMETERS = tuple(inspect.signature(_declare_output_options).parameters.values())
 
 
-def client_options_of(params: Mapping[str, Any], **overrides: Any) -> ClientOptions:
+def _client_options_of(params: Mapping[str, Any], **overrides: Any) -> ClientOptions:
     """Return the cluster options that a partly parsed command line has."""
     given = {each.name: params[each.name] for each in _CLUSTER_PARAMETERS if params.get(each.name) is not None}
     return ClientOptions(**{**given, **overrides})
@@ -262,7 +261,7 @@ def _complete_members(ctx: typer.Context, incomplete: str) -> list[str]:
 def _complete_names(ctx: typer.Context, incomplete: str, names: "Callable[[Admin], Iterable[str]]") -> list[str]:
     logging.getLogger("steelyard").addHandler(logging.NullHandler())
     try:
-        with _new_admin(client_options_of(ctx.params, timeout=_COMPLETION_TIMEOUT_S)) as admin:
+        with _new_admin(_client_options_of(ctx.params, timeout=_COMPLETION_TIMEOUT_S)) as admin:
             return [name for name in names(admin) if name.startswith(incomplete)]
     except SteelyardError:
         return []
