@@ -31,7 +31,7 @@ from steelyard.cli.shared.options import (
     option,
     parse_queue,
 )
-from steelyard.cli.shared.output import Output, OutputFormat
+from steelyard.cli.shared.output import Output, OutputFormat, fields_of
 from steelyard.cli.shared.terminal import ProgressLine, print_error, printable, stderr_warnings
 from steelyard.cli.shared.units import parse_pairs
 from steelyard.errors import ConfigurationError, SteelyardError
@@ -370,10 +370,7 @@ class _SendResults:
         """Return the result for programs."""
         last = self._last
         return {
-            "topic": self.topic,
-            "sent": self.sent,
-            "failed": self.failed,
-            "late": self.late,
+            **fields_of(self, "topic", "sent", "failed", "late"),
             "took_ms": round(self._took_s * 1000),
             "brokers": dict(sorted(self.brokers.items())),
             "last": None

@@ -235,16 +235,23 @@ def with_shared_options(command: Callable[..., None]) -> Callable[..., None]:
 _COMPLETION_TIMEOUT_S = 1.0
 
 
-def _complete_topics(ctx: typer.Context, incomplete: str) -> list[str]:
-    return _complete_names(ctx, incomplete, lambda admin: (topic.name for topic in admin.topics.list()))
+def _completion(names: "Callable[[Admin], Iterable[str]]") -> Callable[[typer.Context, str], list[str]]:
+    """Return a function that completes one of these names."""
+
+    def complete(ctx: typer.Context, incomplete: str) -> list[str]:
+        logging.getLogger("steelyard").addHandler(logging.NullHandler())
+        try:
+            with _new_admin(_client_options_of(ctx.params, timeout=_COMPLETION_TIMEOUT_S)) as admin:
+                return [name for name in names(admin) if name.startswith(incomplete)]
+        except SteelyardError:
+            return []
+
+    return complete
 
 
-def _complete_groups(ctx: typer.Context, incomplete: str) -> list[str]:
-    return _complete_names(ctx, incomplete, lambda admin: admin.groups.names())
-
-
-def _complete_brokers(ctx: typer.Context, incomplete: str) -> list[str]:
-    return _complete_names(ctx, incomplete, lambda admin: (broker.name for broker in admin.brokers.list()))
+_complete_topics = _completion(lambda admin: (topic.name for topic in admin.topics.list()))
+_complete_groups = _completion(lambda admin: admin.groups.names())
+_complete_brokers = _completion(lambda admin: (broker.name for broker in admin.brokers.list()))
 
 
 def _complete_members(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -253,18 +260,8 @@ def _complete_members(ctx: typer.Context, incomplete: str) -> list[str]:
         return []
     from steelyard.client.describe import short_names
 
-    return _complete_names(
-        ctx, incomplete, lambda admin: short_names(member.id for member in admin.groups.members(group)).values()
-    )
-
-
-def _complete_names(ctx: typer.Context, incomplete: str, names: "Callable[[Admin], Iterable[str]]") -> list[str]:
-    logging.getLogger("steelyard").addHandler(logging.NullHandler())
-    try:
-        with _new_admin(_client_options_of(ctx.params, timeout=_COMPLETION_TIMEOUT_S)) as admin:
-            return [name for name in names(admin) if name.startswith(incomplete)]
-    except SteelyardError:
-        return []
+    members = _completion(lambda admin: short_names(member.id for member in admin.groups.members(group)).values())
+    return members(ctx, incomplete)
 
 
 def _argument(metavar: str, help_text: str, names: Callable[..., list[str]]) -> Any:
