@@ -69,10 +69,10 @@ def test_every_help_has_examples_that_begin_with_the_command() -> None:
 
 def test_the_list_of_commands_says_what_each_says_of_itself() -> None:
     for panel in COMMANDS.values():
-        for name, entry in panel.items():
+        for name, summary in panel.items():
             command = get_group(app).commands[name]
             output = (command.help or "").partition("\n\n")[0].replace("\n", " ").partition(". ")[0].rstrip(".")
-            assert entry.summary.rstrip(".") == output, f"cli/main.py says of {name}: {entry.summary}"
+            assert summary.rstrip(".") == output, f"cli/main.py says of {name}: {summary}"
 
 
 def _subcommands(path: str, command: Any) -> list[str]:

@@ -20,9 +20,8 @@ from steelyard.cli.shared.options import (
     argument,
     confirm,
     option,
-    with_shared_options,
 )
-from steelyard.cli.shared.output import Output, columns
+from steelyard.cli.shared.output import Output, columns, fields_of
 from steelyard.cli.shared.terminal import print_note
 from steelyard.errors import ConfigurationError
 
@@ -95,7 +94,6 @@ _USER_COLUMNS = columns("user", "kind", "enabled", "brokers")
 
 
 @_user_commands.subcommand("ls", "steelyard access user ls", "steelyard access user ls shop --output json")
-@with_shared_options
 def _list_users(
     admin: "Admin",
     out: Output,
@@ -109,7 +107,6 @@ def _list_users(
 
 
 @_user_commands.subcommand("show", "steelyard access user show shop")
-@with_shared_options
 def _show_user(
     admin: "Admin", out: Output, name: _UserArgument, broker: BrokerOption = None, cluster: ClusterOption = None
 ) -> None:
@@ -127,7 +124,6 @@ def _show_user(
     "steelyard access user create shop --password-stdin < password.txt",
     "steelyard access user create boss --kind super",
 )
-@with_shared_options
 def _create_user(
     admin: "Admin",
     out: Output,
@@ -150,7 +146,6 @@ def _create_user(
     "steelyard access user set shop --password-stdin < password.txt",
     "steelyard access user set shop --kind super --yes",
 )
-@with_shared_options
 def _set_user(
     admin: "Admin",
     out: Output,
@@ -184,7 +179,6 @@ def _set_user(
 
 
 @_user_commands.subcommand("delete", "steelyard access user delete shop", "steelyard access user delete shop --yes")
-@with_shared_options
 def _delete_user(
     admin: "Admin",
     out: Output,
@@ -207,7 +201,6 @@ def _delete_user(
     "steelyard access user copy --from broker-a --to broker-b --dry-run",
     "steelyard access user copy shop billing --from broker-a --to broker-b --yes",
 )
-@with_shared_options
 def _copy_users(
     admin: "Admin",
     out: Output,
@@ -257,7 +250,6 @@ _POLICY_COLUMNS = columns("user", "resource", "allows", "actions", "sources:from
 @_policy_commands.subcommand(
     "ls", "steelyard access policy ls", "steelyard access policy ls --on topic:orders --output json"
 )
-@with_shared_options
 def _list_policies(
     admin: "Admin",
     out: Output,
@@ -271,7 +263,6 @@ def _list_policies(
 
 
 @_policy_commands.subcommand("show", "steelyard access policy show shop")
-@with_shared_options
 def _show_policies(
     admin: "Admin", out: Output, user: _UserArgument, broker: BrokerOption = None, cluster: ClusterOption = None
 ) -> None:
@@ -302,7 +293,7 @@ def _policy_command(
         _print_result_on(out, _policy_sentence(policy), servers, **_policy_fields(policy))
 
     run.__doc__ = summary
-    return with_shared_options(run)
+    return run
 
 
 _policy_commands.subcommand(
@@ -321,7 +312,6 @@ _policy_commands.subcommand("set", "steelyard access policy set shop --on topic:
     "steelyard access policy delete shop --on topic:orders",
     "steelyard access policy delete shop --yes",
 )
-@with_shared_options
 def _delete_policy(
     admin: "Admin",
     out: Output,
@@ -352,7 +342,6 @@ def _delete_policy(
     "steelyard access policy copy --from broker-a --to broker-b --dry-run",
     "steelyard access policy copy shop --from broker-a --to broker-b",
 )
-@with_shared_options
 def _copy_policies(
     admin: "Admin",
     out: Output,
@@ -388,18 +377,12 @@ def _make_policy(user: str, on: str, may: str, deny: bool, sources: list[str] | 
     return AccessPolicy(user, parse_resource(on), actions, not deny, tuple(sources or ()))
 
 
-def _policy_fields(policy: "AccessPolicy") -> dict[str, object]:
-    return {
-        "user": policy.user,
-        "resource": policy.resource,
-        "allows": policy.allows,
-        "actions": policy.actions,
-        "sources": policy.sources,
-    }
+def _policy_fields(policy: "AccessPolicy", **more: object) -> dict[str, object]:
+    return fields_of(policy, "user", "resource", "allows", "actions", "sources", **more)
 
 
 def _policy_row(policy: "AccessPolicy") -> dict[str, object]:
-    return {**_policy_fields(policy), "brokers": policy.servers, "kind": policy.kind}
+    return _policy_fields(policy, brokers=policy.servers, kind=policy.kind)
 
 
 def _policy_sentence(policy: "AccessPolicy") -> str:

@@ -10,7 +10,7 @@ import typer
 
 from steelyard.cli.shared.commands import CommandGroup
 from steelyard.cli.shared.exit_codes import ExitCode
-from steelyard.cli.shared.options import ClientOptions, OptionalTopicArgument, option, with_shared_options
+from steelyard.cli.shared.options import ClientOptions, OptionalTopicArgument, option
 from steelyard.cli.shared.output import Output
 from steelyard.cli.shared.terminal import print_error, stderr_warnings, stop_on_signals
 from steelyard.errors import ConfigurationError
@@ -46,7 +46,6 @@ _DEFAULT_SEND_S = 10.0
     "steelyard bench send --size 1000 --duration 30s --batch 32",
     "steelyard bench send orders --count 100 --in-flight 1 --output json",
 )
-@with_shared_options
 def _bench_send(
     client: ClientOptions,
     out: Output,
@@ -90,7 +89,6 @@ _FILL_IN_FLIGHT = 8
     "steelyard bench receive orders",
     "steelyard bench receive --rate 1000 --duration 30s",
 )
-@with_shared_options
 def _bench_receive(
     client: ClientOptions,
     out: Output,

@@ -183,27 +183,6 @@ def _milliseconds(us: float | None) -> float | None:
     return None if us is None else round(us / 1000, 3)
 
 
-class _BenchProgress:
-    """Prints progress on stderr: a line that is redrawn on a terminal, a line every five seconds elsewhere."""
-
-    def __init__(self, stats: BenchStats) -> None:
-        self._stats = stats
-        self._progress = ProgressLine()
-        self._next_s = time.monotonic() + _LOG_EVERY_S
-
-    def update(self) -> None:
-        """Print progress if it is due."""
-        if sys.stderr.isatty():
-            self._progress.update(self._stats.progress_text)
-        elif time.monotonic() >= self._next_s:
-            self._next_s += _LOG_EVERY_S
-            print_note(self._stats.progress_text())
-
-    def clear(self) -> None:
-        """Clear the line."""
-        self._progress.clear()
-
-
 _PRODUCER_GROUP = "STEELYARD_BENCH"
 
 _REPORT_EVERY_S = 0.2
@@ -294,12 +273,16 @@ async def run_load(
 
 
 async def _report_until(stats: BenchStats, is_done: Callable[[], bool]) -> None:
-    """Report progress until it is done."""
-    progress = _BenchProgress(stats)
+    """Report progress until it is done: on a terminal a line that is redrawn, else one every five seconds."""
+    progress, next_s = ProgressLine(), time.monotonic() + _LOG_EVERY_S
     try:
         while not is_done():
             await asyncio.sleep(_REPORT_EVERY_S)
-            progress.update()
+            if sys.stderr.isatty():
+                progress.update(stats.progress_text)
+            elif time.monotonic() >= next_s:
+                next_s += _LOG_EVERY_S
+                print_note(stats.progress_text())
     finally:
         progress.clear()
 

@@ -22,9 +22,8 @@ from steelyard.cli.shared.options import (
     argument,
     confirm,
     option,
-    with_shared_options,
 )
-from steelyard.cli.shared.output import Output, TableColumn, columns
+from steelyard.cli.shared.output import Output, TableColumn, columns, fields_of
 from steelyard.cli.shared.terminal import print_note
 from steelyard.cli.shared.units import (
     format_age,
@@ -70,7 +69,6 @@ _BrokerIdOption = Annotated[
 
 
 @app.subcommand("ls", "steelyard broker ls", "steelyard broker ls --output json")
-@with_shared_options
 def _list_brokers(admin: "Admin", out: Output, cluster: ClusterOption = None) -> None:
     """List brokers and their state."""
     if cluster is not None:
@@ -105,12 +103,10 @@ def _broker_row(broker: "BrokerStatus") -> dict[str, object]:
         "address": broker.addresses.get(0),
         "replicas": {key: address for key, address in broker.addresses.items() if key},
         "version": broker.version and format_release(broker.version),
-        "started_at": broker.started_at,
-        "up": broker.up,
+        **fields_of(broker, "started_at", "up"),
         "in_tps": broker.put_tps,
         "out_tps": broker.get_tps,
-        "disk_used": broker.disk_used,
-        "problem": broker.problem,
+        **fields_of(broker, "disk_used", "problem"),
         "refusal": broker.reports and broker.reports.refusal,
         "damages": broker.reports and broker.reports.damages,
     }
@@ -122,7 +118,6 @@ def _broker_row(broker: "BrokerStatus") -> dict[str, object]:
     "steelyard broker show broker-a --id 1",
     "steelyard broker show broker-a --all --output csv",
 )
-@with_shared_options
 def _show_broker(
     admin: "Admin",
     out: Output,
@@ -222,23 +217,14 @@ def _broker_values(state: "BrokerRuntime") -> dict[str, object]:
         "id": state.server.broker_id,
         "address": state.server.address,
         "version": state.version and format_release(state.version),
-        "started_at": state.started_at,
-        "up": state.up,
+        **fields_of(state, "started_at", "up"),
         "in_tps": state.put,
         "out_tps": state.delivered,
         "in_today": state.stored_today,
         "out_today": state.delivered_today,
-        "log_start": state.log_start,
-        "log_end": state.log_end,
-        "oldest_at": state.oldest_at,
-        "log_disk_used": state.log_disk_used,
-        "index_disk_used": state.index_disk_used,
-        "index_behind_bytes": state.index_behind_bytes,
-        "page_cache_ms": state.page_cache_ms,
-        "sends_waiting": state.sends_waiting,
-        "send_wait_ms": state.send_wait_ms,
-        "pulls_waiting": state.pulls_waiting,
-        "pull_wait_ms": state.pull_wait_ms,
+        **fields_of(state, "log_start", "log_end", "oldest_at", "log_disk_used", "index_disk_used"),
+        **fields_of(state, "index_behind_bytes", "page_cache_ms"),
+        **fields_of(state, "sends_waiting", "send_wait_ms", "pulls_waiting", "pull_wait_ms"),
         "disk_bytes": disk and disk.size_bytes,
         "disk_free_bytes": disk and disk.free_bytes,
         "log_files": disk and disk.log_files,
@@ -246,10 +232,7 @@ def _broker_values(state: "BrokerRuntime") -> dict[str, object]:
         "flush_interval_ms": flushing and flushing.interval_ms,
         "unflushed_bytes": flushing and flushing.unflushed_bytes,
         "last_flush_ms": flushing and flushing.last_ms,
-        "recovery": reports.recovery,
-        "damages": reports.damages,
-        "lost": reports.lost,
-        "refusal": reports.refusal,
+        **fields_of(reports, "recovery", "damages", "lost", "refusal"),
     }
 
 
@@ -259,7 +242,6 @@ def _broker_values(state: "BrokerRuntime") -> dict[str, object]:
     "steelyard broker lag broker-a --queues --over 1000",
     "steelyard broker lag broker-a --group billing --output jsonl",
 )
-@with_shared_options
 def _show_broker_lag(
     admin: "Admin",
     out: Output,
@@ -318,7 +300,6 @@ def _lag_row(several: "list[GroupLag]", **which: int) -> dict[str, object]:
     "steelyard broker probe broker-a --count 100 --size 4096",
     "steelyard broker probe broker-a --each --output jsonl",
 )
-@with_shared_options
 def _probe_broker(
     admin: "Admin",
     out: Output,
@@ -358,7 +339,6 @@ def _probe_broker(
     "steelyard broker config show broker-a 'flush*'",
     "steelyard broker config show broker-a --differs",
 )
-@with_shared_options
 def _show_broker_config(
     admin: "Admin",
     out: Output,
@@ -402,7 +382,6 @@ def _show_broker_config(
     "steelyard broker config set broker-a fileReservedTime=48 --dry-run",
     "steelyard broker config set broker-a flushDiskType=SYNC_FLUSH --everywhere --yes",
 )
-@with_shared_options
 def _set_broker_config(
     admin: "Admin",
     out: Output,
@@ -426,14 +405,7 @@ def _set_broker_config(
             confirm(f"{', '.join(wanted)} would be set on {', '.join(map(str, servers))}", yes)
         changes = {each: admin.brokers.set_config(each.broker, wanted, broker_id=each.broker_id) for each in servers}
     rows = [
-        {
-            "broker": str(server),
-            "name": change.name,
-            "before": change.before,
-            "after": change.after,
-            "id": server.broker_id,
-            "address": server.address,
-        }
+        {"broker": str(server), **fields_of(change, id=server.broker_id, address=server.address)}
         for server, several in changes.items()
         for change in several
     ]
@@ -451,7 +423,6 @@ def _set_broker_config(
     "steelyard broker clean broker-a --log",
     "steelyard broker clean broker-a --topics --indexes --yes",
 )
-@with_shared_options
 def _clean_broker(
     admin: "Admin",
     out: Output,
@@ -488,7 +459,6 @@ def _clean_broker(
 
 
 @app.subcommand("stop-writes", "steelyard broker stop-writes broker-a", "steelyard broker stop-writes broker-a --yes")
-@with_shared_options
 def _stop_writes(admin: "Admin", out: Output, broker: BrokerArgument, yes: YesOption = False) -> None:
     """Have clients stop writing to a broker, while they go on reading from it."""
     others = [each.name for each in admin.brokers.list() if each.name != broker and each.problem is None]
@@ -500,7 +470,6 @@ def _stop_writes(admin: "Admin", out: Output, broker: BrokerArgument, yes: YesOp
 
 
 @app.subcommand("allow-writes", "steelyard broker allow-writes broker-a")
-@with_shared_options
 def _allow_writes(admin: "Admin", out: Output, broker: BrokerArgument, yes: YesOption = False) -> None:
     """Have clients write to a broker again.
 
@@ -517,7 +486,7 @@ def _allow_writes(admin: "Admin", out: Output, broker: BrokerArgument, yes: YesO
 def _print_name_server_updates(out: Output, updates: "list[NameServerUpdate]") -> None:
     out.print_rows(
         columns("name_server", "#topics:topics changed"),
-        ({"name_server": each.address, "topics": each.topics, "problem": each.problem} for each in updates),
+        ({"name_server": each.address, **fields_of(each, "topics", "problem")} for each in updates),
     )
     problems = [each for each in updates if each.problem is not None]
     for each in problems:

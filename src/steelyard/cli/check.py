@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from steelyard.cli.shared.commands import CommandGroup
-from steelyard.cli.shared.options import ClientOptions, GroupArgument, TopicArgument, option, with_shared_options
+from steelyard.cli.shared.options import ClientOptions, GroupArgument, TopicArgument, option
 from steelyard.cli.shared.output import Output
 from steelyard.model.time_text import parse_duration_s
 
@@ -54,7 +54,6 @@ _CountOption = Annotated[int | None, option(min=1, help="With --every: stop afte
 @app.subcommand(
     "cluster", "steelyard check cluster", "steelyard check cluster --brokers 3 --disk-warn 60 --disk-crit 80"
 )
-@with_shared_options
 def _check_cluster(
     client: ClientOptions,
     out: Output,
@@ -77,7 +76,6 @@ def _check_cluster(
     "steelyard check group billing --lag-warn 1000 --lag-crit 10000 --age-warn 5m",
     "steelyard check group billing --members 3 --dead-warn 0 --every 30s",
 )
-@with_shared_options
 def _check_group(
     client: ClientOptions,
     out: Output,
@@ -108,7 +106,6 @@ def _check_group(
 
 
 @app.subcommand("topic", "steelyard check topic orders", "steelyard check topic orders --brokers 2 --skew-warn 3")
-@with_shared_options
 def _check_topic(
     client: ClientOptions,
     out: Output,
@@ -128,7 +125,6 @@ def _check_topic(
 
 
 @app.subcommand("send", "steelyard check send", "steelyard check send orders --warn 100ms --crit 1s")
-@with_shared_options
 def _check_send(
     client: ClientOptions,
     out: Output,
@@ -161,7 +157,6 @@ def _check_send(
 @app.subcommand(
     "all", "steelyard check all --lag-warn 10000", "steelyard check all --every 30s --output jsonl >> checks.jsonl"
 )
-@with_shared_options
 def _check_all(
     client: ClientOptions,
     out: Output,

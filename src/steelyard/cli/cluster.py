@@ -21,7 +21,6 @@ from steelyard.cli.shared.options import (
     argument,
     confirm,
     option,
-    with_shared_options,
 )
 from steelyard.cli.shared.output import Output, columns, fields_of, to_json_value
 from steelyard.cli.shared.terminal import ProgressLine, print_note
@@ -48,7 +47,6 @@ _KeyArgument = Annotated[str, argument(metavar="KEY", help="The key.")]
 
 
 @app.subcommand("show", "steelyard cluster show", "steelyard cluster show --json | jq -r .version")
-@with_shared_options
 def _show_cluster(admin: "Admin", out: Output) -> None:
     """Show the brokers of a cluster, masters and replicas."""
     brokers = admin.brokers.throughput()
@@ -70,7 +68,6 @@ def _show_cluster(admin: "Admin", out: Output) -> None:
 @app.subcommand(
     "stats", "steelyard cluster stats", "steelyard cluster stats --active", "steelyard cluster stats --brokers"
 )
-@with_shared_options
 def _show_stats(
     admin: "Admin",
     out: Output,
@@ -146,7 +143,6 @@ def _rate_text(tps: float) -> str:
 
 
 @app.subcommand("latency", "steelyard cluster latency", "steelyard cluster latency --count 1000 --size 4096")
-@with_shared_options
 def _measure_latency(
     admin: "Admin",
     out: Output,
@@ -206,7 +202,6 @@ def _measure_broker(admin: "Admin", broker: str, count: int, size: int) -> dict[
 
 
 @app.subcommand("export", "steelyard cluster export --to backup")
-@with_shared_options
 def _export_cluster(
     admin: "Admin",
     out: Output,
@@ -242,7 +237,6 @@ def _write_atomically(path: Path, content: bytes) -> None:
 
 
 @_name_servers.subcommand("ls", "steelyard cluster name-server ls")
-@with_shared_options
 def _list_name_servers(admin: "Admin", out: Output) -> None:
     """List name servers, and whether they answer. The exit code is 5 if none does."""
     found = admin.name_servers.list()
@@ -254,7 +248,6 @@ def _list_name_servers(admin: "Admin", out: Output) -> None:
 @_config.subcommand(
     "show", "steelyard cluster name-server config show", "steelyard cluster name-server config show orderMessageEnable"
 )
-@with_shared_options
 def _show_name_server_config(
     admin: "Admin",
     out: Output,
@@ -265,7 +258,6 @@ def _show_name_server_config(
 
 
 @_config.subcommand("set", "steelyard cluster name-server config set orderMessageEnable=true")
-@with_shared_options
 def _set_name_server_config(
     admin: "Admin",
     out: Output,
@@ -289,7 +281,6 @@ def _print_name_server_config(out: Output, found: Mapping[str, Mapping[str, str]
 
 
 @_kv.subcommand("ls", "steelyard cluster kv ls ORDER_TOPIC_CONFIG")
-@with_shared_options
 def _list_kv(admin: "Admin", out: Output, space: _NamespaceArgument) -> None:
     """List the key-values of a namespace."""
     found = admin.name_servers.key_values(space)
@@ -297,7 +288,6 @@ def _list_kv(admin: "Admin", out: Output, space: _NamespaceArgument) -> None:
 
 
 @_kv.subcommand("get", "steelyard cluster kv get ORDER_TOPIC_CONFIG orders")
-@with_shared_options
 def _get_kv(admin: "Admin", out: Output, space: _NamespaceArgument, key: _KeyArgument) -> None:
     """Print the value of a key."""
     value = admin.name_servers.key_value(space, key)
@@ -305,7 +295,6 @@ def _get_kv(admin: "Admin", out: Output, space: _NamespaceArgument, key: _KeyArg
 
 
 @_kv.subcommand("set", "steelyard cluster kv set deploy colour green")
-@with_shared_options
 def _set_kv(
     admin: "Admin",
     out: Output,
@@ -319,7 +308,6 @@ def _set_kv(
 
 
 @_kv.subcommand("delete", "steelyard cluster kv delete deploy colour --yes")
-@with_shared_options
 def _delete_kv(
     admin: "Admin", out: Output, space: _NamespaceArgument, key: _KeyArgument, yes: YesOption = False
 ) -> None:

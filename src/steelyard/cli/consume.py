@@ -12,7 +12,7 @@ import typer
 
 from steelyard.cli.shared.commands import help_examples
 from steelyard.cli.shared.message_output import message_format
-from steelyard.cli.shared.options import ClientOptions, TopicsArgument, option, with_shared_options
+from steelyard.cli.shared.options import ClientOptions, TopicsArgument, option
 from steelyard.errors import ConfigurationError
 from steelyard.model.time_text import TIME_HINT, parse_time
 
@@ -28,7 +28,6 @@ _MAX_WORKERS = 1_000
     "steelyard consume orders --from '2 hours ago' --tags 'paid || refunded' --count 10",
     "steelyard consume orders --group billing --orderly",
 )
-@with_shared_options
 def consume(
     client: ClientOptions,
     topics: TopicsArgument,

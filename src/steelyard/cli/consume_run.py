@@ -22,7 +22,7 @@ from steelyard.client.sync.consumer import Consumer
 from steelyard.model.reserved_names import RETRY_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from steelyard.cli.shared.message_output import MessageFormat
     from steelyard.client.config import ClientConfig
@@ -175,7 +175,7 @@ def read_as_member(
             subscribe = consumer.handles(
                 topic, tags=options.tags, sql=options.sql, orderly=options.orderly, batch=batch
             )
-            subscribe(handle if batch > 1 else _single_message(handle))
+            subscribe(handle if batch > 1 else lambda message: handle([message]))
         if write_events:
             consumer.on_rebalance(_OwnershipEvents(stop).write)
         with stderr_warnings(quiet=write_events) as quiet:
@@ -196,10 +196,6 @@ def read_as_member(
                 stopped.set()
         if stop.error is not None:
             raise stop.error
-
-
-def _single_message(handle: "Callable[[list[ReceivedMessage]], None]") -> "Callable[[ReceivedMessage], None]":
-    return lambda message: handle([message])
 
 
 class _OwnershipEvents:

@@ -18,7 +18,7 @@ from steelyard.cli.shared.contexts import (
     load_contexts,
     save_contexts,
 )
-from steelyard.cli.shared.options import ClientOptions, YesOption, argument, confirm, with_shared_options
+from steelyard.cli.shared.options import ClientOptions, YesOption, argument, confirm
 from steelyard.cli.shared.output import Output, columns
 from steelyard.errors import ConfigurationError
 
@@ -40,7 +40,6 @@ _ContextArgument = Annotated[
 
 
 @app.subcommand("ls", "steelyard context ls")
-@with_shared_options
 def _list_contexts(out: Output) -> None:
     """List named clusters."""
     contexts = load_contexts()
@@ -63,7 +62,6 @@ def _list_contexts(out: Output) -> None:
     "steelyard context add prod --namesrv 'mq-1:9876;mq-2:9876'",
     "steelyard context add eu --namesrv mq-eu:9876 --access-key ops --tls < secret.txt",
 )
-@with_shared_options
 def _add_context(client: ClientOptions, name: _ContextArgument) -> None:
     """Name a cluster; the first one is used by default. With --access-key, the secret may come through stdin."""
     if not name or not name.isprintable():
@@ -107,7 +105,6 @@ def _use_context(name: _ContextArgument) -> None:
 
 
 @app.subcommand("show", "steelyard context show", "steelyard context show prod --output json")
-@with_shared_options
 def _show_context(
     out: Output,
     name: Annotated[

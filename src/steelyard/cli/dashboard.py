@@ -7,13 +7,13 @@ import signal
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
 
 from steelyard.cli.shared.commands import help_examples
-from steelyard.cli.shared.options import TOKEN_VARIABLE, ClientOptions, dashboard_options, option, with_shared_options
+from steelyard.cli.shared.options import TOKEN_VARIABLE, ClientOptions, option
 
 if TYPE_CHECKING:
     from steelyard.client.sync.admin import Admin
@@ -26,7 +26,6 @@ __all__ = ["dashboard"]
     "steelyard dashboard --namesrv mq-1:9876 --read-only",
     "steelyard dashboard --port 0 --json",
 )
-@with_shared_options
 def dashboard(
     admin: "Admin",
     client: ClientOptions,
@@ -58,16 +57,18 @@ def dashboard(
     as_json: Annotated[bool, option("--json", help="Print one line of JSON when ready.")] = False,
 ) -> None:
     """Show a cluster in the browser, ours or Apache's, until Ctrl-C."""
+    from steelyard.dashboard.options import DashboardOptions
     from steelyard.dashboard.server import Dashboard
 
-    options = dashboard_options(
-        port=port,
-        token=token,
-        hosts=also_as,
-        read_only=read_only,
-        audit=audit,
+    given: dict[str, Any] = {} if token is None else {"token": token}
+    options = DashboardOptions(
         host=host,
+        port=port,
+        extra_hosts=tuple(also_as or ()),
+        read_only=read_only,
         allow_remote=insecure_allow_remote,
+        audit_file=audit,
+        **given,
     )
     config = client.config()
     running = Dashboard(config, options)

@@ -23,7 +23,6 @@ from steelyard.cli.shared.options import (
     argument,
     confirm,
     option,
-    with_shared_options,
 )
 from steelyard.cli.shared.output import Output, OutputFormat, columns, fields_of
 from steelyard.cli.shared.terminal import ProgressLine, print_note, printable
@@ -52,7 +51,6 @@ _MessageIdArgument = Annotated[str, argument(metavar="ID", help="The message's i
     "steelyard dead-letters ls billing --since '2 hours ago'",
     "steelyard dead-letters ls billing --json | jq -r .message_id",
 )
-@with_shared_options
 def _list_dead_letters(
     admin: "Admin",
     client: ClientOptions,
@@ -85,7 +83,6 @@ def _list_dead_letters(
 
 
 @app.subcommand("show", "steelyard dead-letters show billing 7F0000010001…")
-@with_shared_options
 def _show_dead_letter(
     admin: "Admin", client: ClientOptions, out: Output, group: GroupArgument, message_id: _MessageIdArgument
 ) -> None:
@@ -108,7 +105,6 @@ def _show_dead_letter(
     "steelyard dead-letters resend billing --id 7F0000010001…",
     "steelyard dead-letters resend billing --since '2 hours ago' --yes",
 )
-@with_shared_options
 def _resend_dead_letters(
     admin: "Admin",
     client: ClientOptions,
@@ -161,7 +157,6 @@ def _resend_dead_letters(
     "steelyard dead-letters export billing > billing.jsonl",
     "steelyard dead-letters export billing --since 1d --output json",
 )
-@with_shared_options
 def _export_dead_letters(
     admin: "Admin", client: ClientOptions, out: Output, group: GroupArgument, since: _SinceOption = None
 ) -> None:
@@ -180,7 +175,6 @@ def _export_dead_letters(
 
 
 @app.subcommand("delete", "steelyard dead-letters delete billing", "steelyard dead-letters delete billing --yes")
-@with_shared_options
 def _delete_dead_letters(admin: "Admin", out: Output, group: GroupArgument, yes: YesOption = False) -> None:
     """Delete all dead letters of a group."""
     there = next((each.messages for each in admin.dead_letters.counts() if each.group == group), 0)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from steelyard.cli.shared.commands import help_examples
-from steelyard.cli.shared.options import ClientOptions, GroupOption, option, with_shared_options
+from steelyard.cli.shared.options import ClientOptions, GroupOption, option
 from steelyard.cli.shared.output import Output, columns
 from steelyard.cli.shared.terminal import make_console, print_note, printable, stderr_warnings
 
@@ -32,7 +32,6 @@ _MARKS = {"ok": "ok", "warning": "look", "error": "wrong"}
     "steelyard doctor --namesrv mq-1:9876 --group billing",
     "steelyard doctor --output jsonl | jq 'select(.mark == \"wrong\")'",
 )
-@with_shared_options
 def doctor(
     client: ClientOptions,
     out: Output,

@@ -6,9 +6,8 @@ pipe as one line for each change. Both only read: nothing joins and nothing is c
 changes of a file before it makes them.
 """
 
-import inspect
 import sys
-from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -29,9 +28,8 @@ from steelyard.cli.shared.options import (
     argument,
     confirm,
     option,
-    with_shared_options,
 )
-from steelyard.cli.shared.output import Output, OutputFormat, columns
+from steelyard.cli.shared.output import Output, OutputFormat, columns, fields_of
 from steelyard.cli.shared.terminal import print_note
 from steelyard.cli.shared.units import format_time, parse_pairs, pluralize
 from steelyard.errors import ConfigurationError
@@ -52,7 +50,6 @@ app = CommandGroup("group", "Show consumer groups: who owns which queue and why,
 @app.subcommand(
     "ls", "steelyard group ls", "steelyard group ls 'bill*'", "steelyard group ls --output csv > groups.csv"
 )
-@with_shared_options
 def _list_groups(
     admin: "Admin",
     out: Output,
@@ -66,9 +63,7 @@ def _list_groups(
         (
             {
                 "group": each.name,
-                "members": each.members,
-                "lag": each.lag,
-                "tps": each.tps,
+                **fields_of(each, "members", "lag", "tps"),
                 "kind": "broadcast" if each.broadcast and out.is_table else each.kind,
                 "broadcast": each.broadcast,
             }
@@ -79,7 +74,6 @@ def _list_groups(
 
 
 @app.subcommand("show", "steelyard group show billing", "steelyard group show billing --output json")
-@with_shared_options
 def _show_group(admin: "Admin", out: Output, group: GroupArgument) -> None:
     """Show the members, topics, lag and settings of a group."""
     configs = {broker: _settings_values(each) for broker, each in admin.groups.configs(group).items()}
@@ -115,7 +109,6 @@ def _merged_settings(configs: dict[str, dict[str, object]]) -> dict[str, object]
     "steelyard group explain billing",
     "steelyard group explain billing --json | jq '.queues[] | select(.lag > 0)'",
 )
-@with_shared_options
 def _explain_group(admin: "Admin", out: Output, group: GroupArgument) -> None:
     """Explain who owns each queue, since when and why, and what looks wrong."""
     view = admin.groups.describe(group)
@@ -131,39 +124,15 @@ def _explain_group(admin: "Admin", out: Output, group: GroupArgument) -> None:
 
 
 def _queue_rows(view: "GroupDescription") -> list[dict[str, object]]:
-    return [
-        {
-            "topic": each.queue.topic,
-            "broker": each.queue.broker,
-            "queue_id": each.queue.queue_id,
-            "owners": list(each.owners),
-            "owned_at": each.owned_at,
-            "committed": each.committed,
-            "end": each.end,
-            "lag": each.lag,
-            "consumed_at": each.consumed_at,
-        }
-        for each in view.queues
-    ]
+    names = ("queue", "owners", "owned_at", "committed", "end", "lag", "consumed_at")
+    return [fields_of(each, *names) for each in view.queues]
 
 
 def _group_values(view: "GroupDescription") -> dict[str, object]:
     return {
-        "group": view.group,
-        "at_ms": view.at_ms,
-        "strategy": view.strategy,
-        "broadcast": view.broadcast,
-        "lag": view.lag,
+        **fields_of(view, "group", "at_ms", "strategy", "broadcast", "lag"),
         "members": [
-            {
-                "id": member.id,
-                "address": member.address,
-                "language": member.language,
-                "release": member.release,
-                "strategy": member.strategy,
-                "leaving": member.leaving,
-            }
-            for member in view.members
+            fields_of(member, "id", "address", "language", "release", "strategy", "leaving") for member in view.members
         ],
         "queues": _queue_rows(view),
         "hazards": [finding.message for finding in view.findings],
@@ -176,7 +145,6 @@ def _group_values(view: "GroupDescription") -> dict[str, object]:
     "steelyard group watch billing",
     "steelyard group watch billing --every 200ms --count 3 > changes.txt",
 )
-@with_shared_options
 def _watch_group(
     client: ClientOptions,
     group: GroupArgument,
@@ -199,7 +167,6 @@ def _watch_group(
 
 
 @app.subcommand("lag", "steelyard group lag billing", "steelyard group lag billing --json | jq .lag")
-@with_shared_options
 def _show_lag(admin: "Admin", out: Output, group: GroupArgument) -> None:
     """Show the lag of a group in each topic."""
     out.print_rows(
@@ -209,13 +176,13 @@ def _show_lag(admin: "Admin", out: Output, group: GroupArgument) -> None:
             behind_s=format_duration,
         ),
         (
-            {
-                "topic": each.topic,
-                "queues": each.queues,
-                "lag": each.waiting,
-                "handled_to": each.handled_to,
-                "behind_s": None if each.handled_to is None else _age_s(each.handled_to),
-            }
+            fields_of(
+                each,
+                *("topic", "queues"),
+                lag=each.waiting,
+                handled_to=each.handled_to,
+                behind_s=None if each.handled_to is None else _age_s(each.handled_to),
+            )
             for each in admin.offsets.lag(group)
         ),
     )
@@ -237,70 +204,57 @@ def _setting(*names: str, **more: Any) -> Any:
     return typer.Option(*names, show_default=False, rich_help_panel="The group", **more)
 
 
-def _declare_settings(
-    *,
-    group: GroupArgument,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _GroupSettings:
+    """A group and its settings, as options; `config` makes them a value."""
+
+    group: GroupArgument
     retries: Annotated[
         int | None, _setting(min=0, help="Redeliveries before a message becomes a dead letter; usually 16.")
-    ] = None,
-    consume: Annotated[bool | None, _setting("--consume/--no-consume", help="Whether members get messages.")] = None,
+    ] = None
+    consume: Annotated[bool | None, _setting("--consume/--no-consume", help="Whether members get messages.")] = None
     broadcast: Annotated[
         bool | None, _setting("--broadcast/--no-broadcast", help="Whether members may consume in broadcast mode.")
-    ] = None,
+    ] = None
     from_first: Annotated[
         bool | None,
         _setting("--from-first/--not-from-first", help="Whether members may begin with a queue's first message."),
-    ] = None,
+    ] = None
     notices: Annotated[
         bool | None, _setting("--notices/--no-notices", help="Whether members are notified when the group changes.")
-    ] = None,
-    retry_queues: Annotated[
-        int | None, _setting(min=1, help="Queues of its retry topic on a broker; usually 1.")
-    ] = None,
+    ] = None
+    retry_queues: Annotated[int | None, _setting(min=1, help="Queues of its retry topic on a broker; usually 1.")] = (
+        None
+    )
     read_from: Annotated[
         int | None, _setting(min=0, metavar="ID", help="The replica to read from; 0 is the master.")
-    ] = None,
+    ] = None
     slow_read_from: Annotated[
         int | None, _setting(min=0, metavar="ID", help="The replica for reads that are no longer in memory.")
-    ] = None,
+    ] = None
     orderly: Annotated[
         bool | None, _setting("--orderly/--not-orderly", help="Whether pop consumes in order (5.0 and later).")
-    ] = None,
+    ] = None
     timeout_minutes: Annotated[
         int | None, _setting(min=1, help="How long a popped message may be handled; usually 15 (5.0 and later).")
-    ] = None,
+    ] = None
     retry_policy: Annotated[
         str | None, _setting(metavar="JSON", help="Delay before a popped message is redelivered (5.0 and later).")
-    ] = None,
+    ] = None
     attribute: Annotated[
         list[str] | None,
         _setting(metavar="NAME=VALUE", help="An attribute (5.0 and later); NAME= removes it."),
-    ] = None,
-) -> None: ...
+    ] = None
 
+    def config(self) -> "GroupConfig":
+        from steelyard.client.admin.group_config import GroupConfig, parse_retry_policy
 
-_SETTING_PARAMETERS = tuple(inspect.signature(_declare_settings).parameters.values())
-
-
-def _with_group_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of group settings to a command, which gets a `GroupConfig` as its third argument."""
-    own = list(inspect.signature(command).parameters.values())
-
-    def run(*first: Any, **given: Any) -> None:
-        settings = {each.name: given.pop(each.name) for each in _SETTING_PARAMETERS}
-        command(*first, _make_settings(**settings), **given)
-
-    taken = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*_SETTING_PARAMETERS, *own[3:])]
-    run.__dict__.update(command.__dict__, __signature__=inspect.Signature([*own[:2], *taken]))
-    run.__name__, run.__doc__, run.__annotations__ = command.__name__, command.__doc__, {}
-    return run
-
-
-def _make_settings(*, group: str, retry_policy: str | None, attribute: list[str] | None, **plain: Any) -> "GroupConfig":
-    from steelyard.client.admin.group_config import GroupConfig, parse_retry_policy
-
-    policy = None if retry_policy is None else parse_retry_policy(retry_policy)
-    return GroupConfig(name=group, retry_policy=policy, attributes=parse_pairs(attribute, "attribute") or None, **plain)
+        given = asdict(self)
+        name, policy, attributes = given.pop("group"), given.pop("retry_policy"), given.pop("attribute")
+        policy = None if policy is None else parse_retry_policy(policy)
+        return GroupConfig(
+            name=name, retry_policy=policy, attributes=parse_pairs(attributes, "attribute") or None, **given
+        )
 
 
 class _RequestMode(StrEnum):
@@ -313,10 +267,9 @@ class _RequestMode(StrEnum):
     "steelyard group create billing",
     "steelyard group create billing --retries 3 --broker broker-a",
 )
-@with_shared_options
-@_with_group_settings
-def _create_group(admin: "Admin", out: Output, settings: "GroupConfig", broker: BrokersOption = None) -> None:
+def _create_group(admin: "Admin", out: Output, group: _GroupSettings, broker: BrokersOption = None) -> None:
     """Create a group. Its first consumer would create it too, with default settings."""
+    settings = group.config()
     plan = admin.groups.plan([settings], brokers=broker)
     for change in plan.todo:
         if change.before is not None:
@@ -340,10 +293,9 @@ def _create_group(admin: "Admin", out: Output, settings: "GroupConfig", broker: 
     "steelyard group set billing --retries 3",
     "steelyard group set billing --no-consume    # no member gets messages until --consume",
 )
-@with_shared_options
-@_with_group_settings
-def _set_group(admin: "Admin", out: Output, settings: "GroupConfig", broker: BrokersOption = None) -> None:
+def _set_group(admin: "Admin", out: Output, group: _GroupSettings, broker: BrokersOption = None) -> None:
     """Change settings of a group; those not given stay."""
+    settings = group.config()
     if not settings.specified():
         raise ConfigurationError("there is nothing to change", next_step="give a setting, such as --retries 3")
     admin.groups.configs(settings.name)
@@ -364,7 +316,6 @@ def _set_group(admin: "Admin", out: Output, settings: "GroupConfig", broker: Bro
     "steelyard group apply groups.json --dry-run",
     'echo \'{"name": "billing", "retries": 3}\' | steelyard group apply - --yes',
 )
-@with_shared_options
 def _apply_groups(
     admin: "Admin",
     out: Output,
@@ -391,13 +342,8 @@ def _apply_groups(
 
 
 def _change_row(change: "GroupChange") -> dict[str, object]:
-    return {
-        "group": change.wanted.name,
-        "broker": change.broker,
-        "what": change.what,
-        "details": change.details or None,
-        "differences": change.differences,
-    }
+    row = fields_of(change, "broker", "what", details=change.details or None, differences=change.differences)
+    return {"group": change.wanted.name, **row}
 
 
 def _confirm_changes(plan: "GroupChangePlan", yes: bool) -> None:
@@ -417,7 +363,6 @@ def _confirm_changes(plan: "GroupChangePlan", yes: bool) -> None:
     "steelyard group mode billing orders pop",
     "steelyard group mode billing orders pull",
 )
-@with_shared_options
 def _set_request_mode(
     admin: "Admin",
     out: Output,
@@ -448,7 +393,6 @@ def _set_request_mode(
     "steelyard group delete billing",
     "steelyard group delete billing --dead-letters --yes",
 )
-@with_shared_options
 def _delete_group(
     admin: "Admin",
     out: Output,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steelyard.cli.shared.options import ClientOptions, GroupArgument, option, with_shared_options
+from steelyard.cli.shared.options import ClientOptions, GroupArgument, option
 from steelyard.cli.shared.output import Output, OutputFormat, columns
 from steelyard.cli.shared.terminal import make_console, printable, stop_on_signals
 from steelyard.cli.shared.units import pluralize
@@ -29,7 +29,6 @@ _SAME_CHANGE_WITHIN = timedelta(seconds=2)
 _CHANGE_TEXTS = {"back": "is back", "wants": "subscribes to others"}
 
 
-@with_shared_options
 def show_history(
     admin: "Admin",
     client: ClientOptions,
@@ -197,10 +196,4 @@ def _clock_text(at: object) -> str:
     return f"{day}{here:%H:%M:%S}.{here.microsecond // 1000:03d}"
 
 
-def _milliseconds_text(span_ms: int) -> str:
-    return f"{span_ms} ms"
-
-
-_COLUMNS = columns(
-    "#at", "what", "queue", "from", "to", "#gap_ms:gap", "why", at=_clock_text, gap_ms=_milliseconds_text
-)
+_COLUMNS = columns("#at", "what", "queue", "from", "to", "#gap_ms:gap", "why", at=_clock_text, gap_ms="{} ms".format)

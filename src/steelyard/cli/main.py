@@ -5,9 +5,9 @@ A failure is one line on stderr (what, where, what to do next) and an exit code 
 """
 
 import sys
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Sequence
 from importlib import import_module
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
@@ -20,92 +20,63 @@ from steelyard.version import __version__
 __all__ = ["COMMANDS", "app", "main"]
 
 
-class _CommandEntry(NamedTuple):
-    module: str
-    attribute: str
-    summary: str
-
-
-COMMANDS: dict[str, dict[str, _CommandEntry]] = {
+COMMANDS: dict[str, dict[str, str]] = {
     "Run and use a cluster": {
-        "up": _CommandEntry("up", "up", "Run a name server and brokers here, with a dashboard, until Ctrl-C."),
-        "dashboard": _CommandEntry(
-            "dashboard", "dashboard", "Show a cluster in the browser, ours or Apache's, until Ctrl-C."
-        ),
-        "send": _CommandEntry("send", "send", "Send messages: one, many, or a pipe."),
-        "consume": _CommandEntry("consume", "consume", "Print messages as they arrive."),
-        "message": _CommandEntry("message", "app", "Find messages, trace them, and have them redelivered."),
-        "dead-letters": _CommandEntry("dead_letters", "app", "Show messages that groups gave up, and redeliver them."),
+        "up": "Run a name server and brokers here, with a dashboard, until Ctrl-C.",
+        "dashboard": "Show a cluster in the browser, ours or Apache's, until Ctrl-C.",
+        "send": "Send messages: one, many, or a pipe.",
+        "consume": "Print messages as they arrive.",
+        "message": "Find messages, trace them, and have them redelivered.",
+        "dead-letters": "Show messages that groups gave up, and redeliver them.",
     },
     "Administer a cluster": {
-        "topic": _CommandEntry("topic", "app", "List and describe topics, create, change and delete them."),
-        "group": _CommandEntry(
-            "group", "app", "Show consumer groups: who owns which queue and why, and the lag; change groups."
-        ),
-        "member": _CommandEntry("member", "app", "Show the members of a group."),
-        "offset": _CommandEntry("offset", "app", "Show committed offsets of groups, and reset them."),
-        "producer": _CommandEntry("producer", "app", "List producers, and the latency they measure."),
-        "broker": _CommandEntry(
-            "broker", "app", "List and describe brokers, change their settings, stop and allow writes."
-        ),
-        "cluster": _CommandEntry(
-            "cluster", "app", "Show the whole cluster: brokers, name servers, throughput, latency."
-        ),
-        "access": _CommandEntry("access", "app", "Users and what they may do."),
+        "topic": "List and describe topics, create, change and delete them.",
+        "group": "Show consumer groups: who owns which queue and why, and the lag; change groups.",
+        "member": "Show the members of a group.",
+        "offset": "Show committed offsets of groups, and reset them.",
+        "producer": "List producers, and the latency they measure.",
+        "broker": "List and describe brokers, change their settings, stop and allow writes.",
+        "cluster": "Show the whole cluster: brokers, name servers, throughput, latency.",
+        "access": "Users and what they may do.",
     },
     "Diagnose and measure": {
-        "plan": _CommandEntry(
-            "plan", "plan", "Show which queue each member would get, and what would move; nothing changes."
-        ),
-        "doctor": _CommandEntry("doctor", "doctor", "Find out why something does not work."),
-        "check": _CommandEntry("check", "app", "Check health in one line, for monitoring."),
-        "bench": _CommandEntry("bench", "app", "Measure the throughput and latency of a cluster."),
-        "store": _CommandEntry("store", "app", "Inspect a broker's directory, or prepare it for an Apache broker."),
+        "plan": "Show which queue each member would get, and what would move; nothing changes.",
+        "doctor": "Find out why something does not work.",
+        "check": "Check health in one line, for monitoring.",
+        "bench": "Measure the throughput and latency of a cluster.",
+        "store": "Inspect a broker's directory, or prepare it for an Apache broker.",
     },
     "More": {
-        "pipeline": _CommandEntry("pipeline", "app", "Run jobs on topics with Spark, here or on a cluster."),
-        "context": _CommandEntry("context", "app", "Name clusters, and choose the one to use."),
-        "completion": _CommandEntry(
-            "completion",
-            "completion",
-            "Print a script for shell completion, which knows topics and groups.",
-        ),
+        "pipeline": "Run jobs on topics with Spark, here or on a cluster.",
+        "context": "Name clusters, and choose the one to use.",
+        "completion": "Print a script for shell completion, which knows topics and groups.",
     },
 }
+"""Each command by its purpose, with its summary; its module has the name of the command."""
 
 
-class _LazyCommands(MutableMapping[str, Any]):
+class _LazyCommands(dict[str, Any]):
     """The subcommands by name, each loaded when it is first used."""
 
     def __init__(self) -> None:
-        self._entries = {name: entry for panel in COMMANDS.values() for name, entry in panel.items()}
-        self._commands: dict[str, Any] = {}
+        super().__init__({name: None for panel in COMMANDS.values() for name in panel})
 
     def __getitem__(self, name: str) -> Any:
-        if name not in self._commands:
-            entry = self._entries[name]
-            found = getattr(import_module(f"steelyard.cli.{entry.module}"), entry.attribute)
-            self._commands[name] = _build_command(name, found)
-        return self._commands[name]
+        if name in self and super().__getitem__(name) is None:
+            self[name] = _load_command(name)
+        return super().__getitem__(name)
 
-    def __setitem__(self, name: str, command: Any) -> None:
-        self._commands[name] = command
-
-    def __delitem__(self, name: str) -> None:
-        del self._entries[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._entries)
-
-    def __len__(self) -> int:
-        return len(self._entries)
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return a subcommand, loaded, or the default if there is none of this name."""
+        return self[name] if name in self else default
 
 
-def _build_command(name: str, loaded: Any) -> Any:
-    if isinstance(loaded, typer.Typer):
-        return get_group(loaded)
+def _load_command(name: str) -> Any:
+    module = import_module(f"steelyard.cli.{name.replace('-', '_')}")
+    if hasattr(module, "app"):
+        return get_group(module.app)
     single = typer.Typer(add_completion=False, rich_markup_mode=None)
-    add_command(single, name, loaded)
+    add_command(single, name, getattr(module, name))
     command = get_command(single)
     command.name = name
     return command
@@ -127,7 +98,7 @@ class _RootGroup(PanelGroup):
         """Complete the name of a subcommand from the table, without loading any."""
         loaded = self.commands
         self.commands = {
-            name: TyperCommand(name, help=entry.summary) for panel in COMMANDS.values() for name, entry in panel.items()
+            name: TyperCommand(name, help=summary) for panel in COMMANDS.values() for name, summary in panel.items()
         }
         try:
             return super().shell_complete(ctx, incomplete)
@@ -140,7 +111,7 @@ class _RootGroup(PanelGroup):
         widest = max(len(name) for panel in COMMANDS.values() for name in panel)
         for title, panel in COMMANDS.items():
             with formatter.section(title):
-                formatter.write_dl([(f"{name:<{widest}}", entry.summary) for name, entry in panel.items()])
+                formatter.write_dl([(f"{name:<{widest}}", summary) for name, summary in panel.items()])
 
 
 app = typer.Typer(

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 from steelyard.cli.shared.commands import CommandGroup
-from steelyard.cli.shared.options import GroupArgument, MemberArgument, option, with_shared_options
+from steelyard.cli.shared.options import GroupArgument, MemberArgument, option
 from steelyard.cli.shared.output import Output, OutputFormat, columns, fields_of
 from steelyard.cli.shared.terminal import print_note
 from steelyard.cli.shared.units import format_time
@@ -22,7 +22,6 @@ app = CommandGroup("member", "Show the members of a group.")
 
 
 @app.subcommand("ls", "steelyard member ls billing", "steelyard member ls billing --output csv")
-@with_shared_options
 def _list_members(admin: "Admin", out: Output, group: GroupArgument) -> None:
     """List members that are online, with their subscriptions and queues."""
     from steelyard.client.describe import short_names, shorten_ids
@@ -40,19 +39,13 @@ def _list_members(admin: "Admin", out: Output, group: GroupArgument) -> None:
         (
             {
                 "name": names[each.id],
-                "id": each.id,
-                "address": each.address,
-                "client": f"{each.language} {each.release}",
-                "language": each.language,
-                "release": each.release,
-                "ours": each.ours,
-                "strategy": each.strategy,
+                **fields_of(each, "id", "address", client=f"{each.language} {each.release}"),
+                **fields_of(each, "language", "release", "ours", "strategy"),
                 "queues": [str(queue) for queue in owned[each.id]],
                 "lag": sum(queue.lag or 0 for queue in view.queues if each.id in queue.owners),
                 "started_at": each.started_at,
                 "wants": _subscription_texts(each.filters) if each.filters is not None else each.topics,
-                "leaving": each.leaving,
-                "brokers": each.brokers,
+                **fields_of(each, "leaving", "brokers"),
             }
             for each in view.members
         ),
@@ -71,7 +64,6 @@ def _list_members(admin: "Admin", out: Output, group: GroupArgument) -> None:
     "steelyard member show billing till-1 --stacks",
     "steelyard member show billing till-1 --json | jq .queues",
 )
-@with_shared_options
 def _show_member(
     admin: "Admin",
     out: Output,

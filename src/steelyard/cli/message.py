@@ -20,7 +20,6 @@ from steelyard.cli.shared.options import (
     parse_message_id,
     parse_place,
     parse_queue,
-    with_shared_options,
 )
 from steelyard.cli.shared.output import Output, TableColumn, columns, fields_of
 from steelyard.cli.shared.terminal import print_note
@@ -52,7 +51,6 @@ _UntilOption = Annotated[str | None, option("--until", metavar="TIME", help="Onl
     "steelyard message show --topic orders --at broker-0:3:41",
     "steelyard message show 7F0000010000AAAABBBB000000000001 --raw > body.bin",
 )
-@with_shared_options
 def _show_message(
     admin: "Admin",
     out: Output,
@@ -127,7 +125,6 @@ def _body_text(body: bytes) -> str:
 @app.subcommand(
     "find", "steelyard message find orders order-1", "steelyard message find orders order-1 --since '1 day ago'"
 )
-@with_shared_options
 def _find_messages(
     admin: "Admin",
     client: ClientOptions,
@@ -158,7 +155,6 @@ def _find_messages(
     "steelyard message ls orders --from '2 hours ago' --count 100 --output csv",
     "steelyard message ls orders --queue broker-0:3 --from 41",
 )
-@with_shared_options
 def _list_messages(
     admin: "Admin",
     out: Output,
@@ -215,7 +211,6 @@ def _print_messages(out: Output, messages: Iterable[StoredMessage]) -> None:
 
 
 @app.subcommand("readers", "steelyard message readers 7F0000010000AAAABBBB000000000001 --topic orders")
-@with_shared_options
 def _show_readers(admin: "Admin", out: Output, message_id: _MessageIdArgument, topic: TopicOption = None) -> None:
     """Show which groups have consumed a message, and which have not yet."""
     message = admin.messages.find(parse_message_id(message_id), topic)
@@ -229,7 +224,6 @@ def _show_readers(admin: "Admin", out: Output, message_id: _MessageIdArgument, t
 
 
 @app.subcommand("trace", "steelyard message trace 7F0000010000AAAABBBB000000000001")
-@with_shared_options
 def _trace_message(
     admin: "Admin",
     out: Output,
@@ -252,7 +246,6 @@ def _trace_message(
     "steelyard message redeliver 7F0000010000AAAABBBB000000000001 --group billing",
     "steelyard message redeliver 7F0000010000AAAABBBB000000000001 --group billing --member till-1",
 )
-@with_shared_options
 def _redeliver_message(
     admin: "Admin",
     out: Output,
@@ -281,7 +274,6 @@ def _redeliver_message(
 
 
 @app.subcommand("resend", "steelyard message resend 7F0000010000AAAABBBB000000000001 --to orders-again")
-@with_shared_options
 def _resend_message(
     admin: "Admin",
     client: ClientOptions,
@@ -300,16 +292,11 @@ def _resend_message(
         sent = producer.send(copy)
     out.print_result(
         f"sent to {sent.queue} at offset {sent.offset}, id {sent.message_id}",
-        topic=sent.queue.topic,
-        broker=sent.queue.broker,
-        queue_id=sent.queue.queue_id,
-        offset=sent.offset,
-        message_id=sent.message_id,
+        **fields_of(sent, "queue", "offset", "message_id"),
     )
 
 
 @app.subcommand("id", "steelyard message id C0A8010200002A9F0000000000000400")
-@with_shared_options
 def _show_id(out: Output, message_id: _MessageIdArgument) -> None:
     """Show what a message id contains: the place of the message, or the producer and the time."""
     from steelyard.client.describe import describe_message_id
@@ -318,7 +305,6 @@ def _show_id(out: Output, message_id: _MessageIdArgument) -> None:
 
 
 @app.subcommand("index", "steelyard message index orders --queue broker-0:3 --from 41")
-@with_shared_options
 def _show_index(
     admin: "Admin",
     out: Output,

@@ -22,7 +22,6 @@ from steelyard.cli.shared.options import (
     confirm,
     option,
     parse_queue,
-    with_shared_options,
 )
 from steelyard.cli.shared.output import Output, columns, fields_of
 from steelyard.cli.shared.terminal import print_note
@@ -46,7 +45,6 @@ _QUEUE = ("topic", "broker", "#queue_id:queue")
     "steelyard offset show billing orders --output csv",
     "steelyard offset show billing --json > billing.jsonl    # for: steelyard offset import",
 )
-@with_shared_options
 def _show_offsets(admin: "Admin", out: Output, group: GroupArgument, topic: OptionalTopicArgument = None) -> None:
     """Show the committed offset and the lag of a group in each queue."""
     out.print_rows(
@@ -56,7 +54,6 @@ def _show_offsets(admin: "Admin", out: Output, group: GroupArgument, topic: Opti
 
 
 @app.subcommand("held", "steelyard offset held billing orders", "steelyard offset held billing orders --member till-1")
-@with_shared_options
 def _show_member_offsets(
     admin: "Admin",
     out: Output,
@@ -83,7 +80,6 @@ def _show_member_offsets(
     "steelyard offset reset billing --to 1200 --topic orders --queue broker-0:3",
     "steelyard offset reset billing --to -100    # the last 100 of each queue again",
 )
-@with_shared_options
 def _reset_offsets(
     admin: "Admin",
     out: Output,
@@ -117,7 +113,6 @@ def _reset_offsets(
 
 
 @app.subcommand("skip", "steelyard offset skip billing --dry-run", "steelyard offset skip billing --topic orders --yes")
-@with_shared_options
 def _skip_lag(
     admin: "Admin",
     out: Output,
@@ -133,7 +128,6 @@ def _skip_lag(
 @app.subcommand(
     "copy", "steelyard offset copy billing billing-2 --dry-run", "steelyard offset copy billing audit --yes"
 )
-@with_shared_options
 def _copy_offsets(
     admin: "Admin",
     out: Output,
@@ -152,7 +146,6 @@ def _copy_offsets(
     "steelyard offset import billing billing.jsonl --dry-run",
     "steelyard offset show billing --json | steelyard offset import billing-2 - --yes",
 )
-@with_shared_options
 def _import_offsets(
     admin: "Admin",
     out: Output,
@@ -192,17 +185,8 @@ def _apply_resets(admin: "Admin", out: Output, plans: "Sequence[ResetPlan]", *, 
 
 
 def _reset_rows(plans: "Iterable[ResetPlan]") -> Iterable[dict[str, object]]:
-    for plan in plans:
-        for each in plan.moves:
-            yield {
-                "topic": each.queue.topic,
-                "broker": each.queue.broker,
-                "queue_id": each.queue.queue_id,
-                "before": each.before,
-                "to": each.to,
-                "skipped": each.skipped,
-                "repeated": each.repeated,
-            }
+    names = ("queue", "before", "to", "skipped", "repeated")
+    return (fields_of(each, *names) for plan in plans for each in plan.moves)
 
 
 def _reset_sentence(plans: "Sequence[ResetPlan]", *, done: bool = False) -> str:

@@ -9,9 +9,9 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 import typer
 
 from steelyard.cli.shared.commands import CommandGroup
-from steelyard.cli.shared.options import ClientOptions, argument, option, with_shared_options
+from steelyard.cli.shared.options import ClientOptions, argument, option
 from steelyard.cli.shared.terminal import make_console, printable, stderr_warnings, stop_on_signals
 from steelyard.cli.shared.units import parse_pairs
 from steelyard.errors import ConfigurationError
@@ -37,27 +37,6 @@ if TYPE_CHECKING:
 __all__ = ["SparkRunOptions", "app", "run_job"]
 
 
-_SPARK_PANEL = "Spark"
-
-_MasterOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Spark's master: spark://host:7077, yarn, local[2] …",
-        show_default="this machine, all of its cores",
-        rich_help_panel=_SPARK_PANEL,
-    ),
-]
-_ConfOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--conf",
-        metavar="NAME=VALUE",
-        help="A setting of Spark; can be repeated.",
-        rich_help_panel=_SPARK_PANEL,
-    ),
-]
-
-
 class _PrintableBatch(Protocol):
     """A batch that is done; its text is printed as progress."""
 
@@ -70,12 +49,33 @@ _SparkJob = Callable[["SparkSession", Callable[[_PrintableBatch], None], Callabl
 """A job: it reports each batch, asks whether to stop, and returns how many rows it processed."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SparkRunOptions:
-    """Spark's master and settings."""
+    """Spark's master and settings, as options."""
 
-    master: str | None = None
-    conf: Sequence[str] = field(default=())
+    master: Annotated[
+        str | None,
+        typer.Option(
+            help="Spark's master: spark://host:7077, yarn, local[2] …",
+            show_default="this machine, all of its cores",
+            rich_help_panel="Spark",
+        ),
+    ] = None
+    conf: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--conf", metavar="NAME=VALUE", help="A setting of Spark; can be repeated.", rich_help_panel="Spark"
+        ),
+    ] = None
+
+    def with_few_shuffles(self) -> "SparkRunOptions":
+        """Return them; on one machine with as many shuffle partitions as cores, not the default of 200."""
+        from steelyard.spark.spark_session import is_local
+
+        given = self.conf or []
+        if not is_local(self.master) or any(each.startswith("spark.sql.shuffle.partitions") for each in given):
+            return self
+        return replace(self, conf=[f"spark.sql.shuffle.partitions={os.cpu_count() or 2}", *given])
 
     @contextmanager
     def session(self, name: str) -> "Iterator[SparkSession]":
@@ -143,24 +143,50 @@ _run_commands = CommandGroup("run", "Run one; each has its own --help.")
 app.add_typer(_run_commands)
 
 _CHECKPOINTS = "steelyard-checkpoints"
+_HERE = SparkRunOptions()
 
 _TopicsOption = Annotated[list[str], option("--topic", help="A topic to read; can be repeated.")]
-_StartOption = Annotated[
-    str, typer.Option(help="Where to begin without a checkpoint: first, last, a time, '2 hours ago'.")
-]
-_TriggerOption = Annotated[
-    str, typer.Option(help="once (or available-now): up to the present end; 10s: every ten seconds, without end.")
-]
-_CheckpointOption = Annotated[
-    str | None,
-    typer.Option(metavar="DIR", help="The checkpoint directory.", show_default="beside the output"),
-]
-_GroupOption = Annotated[str | None, option(help="Commit the progress as this group, so that tools show the lag.")]
 _SourceOption = Annotated[
     list[str] | None,
     option("--option", metavar="NAME=VALUE", help="An option of the source or sink, such as tags=paid."),
 ]
 _PipelineDryRunOption = Annotated[bool, option("--dry-run", help="Show what would be done; write nothing.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _StreamArguments:
+    """How a job reads its topics, as options."""
+
+    start: Annotated[
+        str, typer.Option(help="Where to begin without a checkpoint: first, last, a time, '2 hours ago'.")
+    ] = "first"
+    trigger: Annotated[
+        str, typer.Option(help="once (or available-now): up to the present end; 10s: every ten seconds, without end.")
+    ] = "once"
+    checkpoint: Annotated[
+        str | None, typer.Option(metavar="DIR", help="The checkpoint directory.", show_default="beside the output")
+    ] = None
+    group: Annotated[str | None, option(help="Commit the progress as this group, so that tools show the lag.")] = None
+    option: _SourceOption = None
+
+    def of_topics(self, client: ClientOptions, topics: list[str], beside: str) -> dict[str, Any]:
+        """Return the fields of `StreamOptions`; the checkpoint is ``beside`` unless it is given."""
+        from steelyard.client.times import to_epoch_ms
+        from steelyard.pipelines.stream_options import Trigger
+
+        words = {"first": "earliest", "earliest": "earliest", "last": "latest", "latest": "latest", "group": "group"}
+        return {
+            "client_config": client.config(),
+            "topics": tuple(topics),
+            "checkpoint": self.checkpoint or beside,
+            "start": words.get(self.start) or str(to_epoch_ms(parse_time(self.start, datetime.now(UTC)))),
+            "trigger": Trigger.of(self.trigger),
+            "group": self.group,
+            "source_options": parse_pairs(self.option, "option"),
+        }
+
+
+_FROM_FIRST = _StreamArguments()
 
 
 @app.subcommand("ls", "steelyard pipeline ls")
@@ -176,7 +202,6 @@ def _list_pipelines() -> None:
 
 
 @app.subcommand("init", "steelyard pipeline init lake --topic orders")
-@with_shared_options
 def _write_project(
     client: ClientOptions,
     directory: Annotated[Path, argument(metavar="DIR", help="The project directory.")],
@@ -191,23 +216,17 @@ def _write_project(
 
 
 @_run_commands.subcommand("archive", "steelyard pipeline run archive --topic orders --to lake/orders")
-@with_shared_options
 def _archive(
     client: ClientOptions,
     topic: _TopicsOption,
     to: Annotated[str, option(metavar="DIR", help="Directory of the Parquet files.")],
-    start: _StartOption = "first",
-    trigger: _TriggerOption = "once",
-    checkpoint: _CheckpointOption = None,
-    group: _GroupOption = None,
-    option: _SourceOption = None,
+    source: _StreamArguments = _FROM_FIRST,
     merge: Annotated[
         int,
         typer.Option(metavar="FILES", help="Merge the small files of a day once there are so many; 0 never merges."),
     ] = 32,
     dry_run: _PipelineDryRunOption = False,
-    master: _MasterOption = None,
-    conf: _ConfOption = None,
+    spark: SparkRunOptions = _HERE,
 ) -> None:
     """Topics to Parquet by day, every message once, resumable."""
     _require_spark()
@@ -217,17 +236,17 @@ def _archive(
     from steelyard.pipelines.stream_runner import JobControl
 
     beside = f"{to.rstrip('/')}.checkpoint"
-    stream = StreamOptions(**_stream_options(client, topic, start, trigger, checkpoint or beside, group, option))
+    stream = StreamOptions(**source.of_topics(client, topic, beside))
     options = archive.ArchiveOptions(stream, to, Compaction(merge))
     outlook = stream.dry_run()  # reports errors before Spark starts
     if dry_run:
-        _print_plan(outlook.ranges, f"archive to {options.to}, {stream.trigger}", stream.checkpoint, str(outlook))
+        _print_plan(f"archive to {options.to}, {stream.trigger}", stream.checkpoint, outlook.ranges, str(outlook))
         return
-    _print_shared_paths(master, options.to, stream.checkpoint)
+    _print_shared_paths(spark.master, options.to, stream.checkpoint)
     run_job(
         f"archive {', '.join(topic)}",
-        SparkRunOptions(master, conf or ()),
-        lambda spark, report, is_stopped: archive.run(spark, options, JobControl(report, is_stopped)),
+        spark,
+        lambda running, report, is_stopped: archive.run(running, options, JobControl(report, is_stopped)),
         lambda rows: f"{rows:,} messages to {options.to}",
     )
 
@@ -235,7 +254,6 @@ def _archive(
 @_run_commands.subcommand(
     "aggregate", "steelyard pipeline run aggregate --topic orders --sql windowed.sql --to-topic totals"
 )
-@with_shared_options
 def _aggregate(
     client: ClientOptions,
     topic: _TopicsOption,
@@ -250,14 +268,9 @@ def _aggregate(
     mode: Annotated[
         str, typer.Option(help="append: a window is emitted once, when it is complete; update: whenever it changes.")
     ] = "append",
-    start: _StartOption = "first",
-    trigger: _TriggerOption = "once",
-    checkpoint: _CheckpointOption = None,
-    group: _GroupOption = None,
-    option: _SourceOption = None,
+    source: _StreamArguments = _FROM_FIRST,
     dry_run: _PipelineDryRunOption = False,
-    master: _MasterOption = None,
-    conf: _ConfOption = None,
+    spark: SparkRunOptions = _HERE,
 ) -> None:
     """Run SQL over topics, with windows of event time, to a topic, Parquet or the screen."""
     _require_spark()
@@ -270,25 +283,24 @@ def _aggregate(
             beside = f"{to.rstrip('/')}.checkpoint"
         else:
             beside = f"{_CHECKPOINTS}/aggregate-{'-'.join(topic)}-to-{to_topic}" if to_topic else passing
-        stream = StreamOptions(**_stream_options(client, topic, start, trigger, checkpoint or beside, group, option))
+        stream = StreamOptions(**source.of_topics(client, topic, beside))
         options = aggregate.AggregateOptions(
             stream, _read_query(sql), to_topic, to, event_time, round(parse_duration_s(watermark) * 1_000), mode
         )
         if to_topic is not None:
             _require_topic(stream.client_config, to_topic)
-        spark = SparkRunOptions(master, _with_few_shuffles(conf, master))
+        spark = spark.with_few_shuffles()
         outlook = stream.dry_run()
         if dry_run:
-            _print_plan(
-                outlook.ranges, f"aggregate to {options.target}, {stream.trigger}", stream.checkpoint, str(outlook)
-            )
+            job = f"aggregate to {options.target}, {stream.trigger}"
+            _print_plan(job, stream.checkpoint, outlook.ranges, str(outlook))
             with spark.session("aggregate") as running:
                 found = aggregate.query_result(running, options).schema
             _print_status(
                 f"the result has: {', '.join(f'{each.name} {each.dataType.simpleString()}' for each in found.fields)}"
             )
             return
-        _print_shared_paths(master, *filter(None, [options.to]), stream.checkpoint)
+        _print_shared_paths(spark.master, *filter(None, [options.to]), stream.checkpoint)
         out = make_console()
         run_job(
             f"aggregate {', '.join(topic)}",
@@ -306,7 +318,6 @@ def _aggregate(
 @_run_commands.subcommand(
     "replay", "steelyard pipeline run replay --from lake/orders --to-topic orders-again --dry-run"
 )
-@with_shared_options
 def _replay(
     client: ClientOptions,
     source: Annotated[str, option("--from", metavar="DIR", help="What `archive` wrote.")],
@@ -323,8 +334,7 @@ def _replay(
     ] = None,
     option: _SourceOption = None,
     dry_run: _PipelineDryRunOption = False,
-    master: _MasterOption = None,
-    conf: _ConfOption = None,
+    spark: SparkRunOptions = _HERE,
 ) -> None:
     """Parquet to a topic, at a rate, in order per key."""
     _require_spark()
@@ -338,7 +348,7 @@ def _replay(
         config, source, to_topic, speed, condition, checkpoint, sink_options=parse_pairs(option, "option")
     )
     _require_topic(config, to_topic)
-    spark = SparkRunOptions(master, _with_few_shuffles(conf, master))
+    spark = spark.with_few_shuffles()
     if dry_run:
         with spark.session("replay") as running:
             plan, done = replay.plan_replay(running, options)
@@ -346,7 +356,7 @@ def _replay(
         long = f", at least {plan.rows / speed:,.0f} s" if speed else ""
         _print_status(f"{options.job}: {plan.rows:,} rows in {plan.steps:,} steps, {done:,} of them done{long}")
         return
-    _print_shared_paths(master, *filter(None, [options.source, options.checkpoint]))
+    _print_shared_paths(spark.master, *filter(None, [options.source, options.checkpoint]))
     if checkpoint is None:
         _print_status("without --checkpoint an interrupted replay starts over")
     run_job(
@@ -358,7 +368,6 @@ def _replay(
 
 
 @_run_commands.subcommand("balance", "steelyard pipeline run balance --topic orders --group billing")
-@with_shared_options
 def _balance(
     client: ClientOptions,
     topic: Annotated[str, option(help="The topic.")],
@@ -382,8 +391,7 @@ def _balance(
             help="What a key is: keys, or the name of a property.", show_default="the sharding key, else keys"
         ),
     ] = None,
-    master: _MasterOption = None,
-    conf: _ConfOption = None,
+    spark: SparkRunOptions = _HERE,
 ) -> None:
     """Skew and hot keys of a topic and its group, as an HTML page and a table."""
     _require_spark()
@@ -402,9 +410,7 @@ def _balance(
         top=top,
         key=key,
     )
-    report = balance_report.run(
-        options, SparkRunOptions(master, _with_few_shuffles(conf, master)).session(f"balance of {topic}")
-    )
+    report = balance_report.run(options, spark.with_few_shuffles().session(f"balance of {topic}"))
     make_console().print("\n".join(map(printable, str(report).splitlines())), soft_wrap=True)
     _print_status(f"the report is {report.page}, the table {report.table}")
 
@@ -424,32 +430,7 @@ def _require_topic(config: "ClientConfig", topic: str) -> None:
         admin.topics.describe(topic)
 
 
-def _stream_options(
-    client: ClientOptions,
-    topics: list[str],
-    start: str,
-    trigger: str,
-    checkpoint: str,
-    group: str | None,
-    more: list[str] | None,
-) -> dict[str, Any]:
-    """Return the fields of `StreamOptions`."""
-    from steelyard.client.times import to_epoch_ms
-    from steelyard.pipelines.stream_options import Trigger
-
-    words = {"first": "earliest", "earliest": "earliest", "last": "latest", "latest": "latest", "group": "group"}
-    return {
-        "client_config": client.config(),
-        "topics": tuple(topics),
-        "checkpoint": checkpoint,
-        "start": words.get(start) or str(to_epoch_ms(parse_time(start, datetime.now(UTC)))),
-        "trigger": Trigger.of(trigger),
-        "group": group,
-        "source_options": parse_pairs(more, "option"),
-    }
-
-
-def _print_plan(ranges: "Iterable[OffsetRange]", job: str, checkpoint: str, outlook: str) -> None:
+def _print_plan(job: str, checkpoint: str, ranges: "Iterable[OffsetRange]", outlook: str) -> None:
     """Print what a job would do."""
     make_console().print(_ranges_table(ranges))
     for line in (job, f"checkpoint: {checkpoint}", *outlook.splitlines()):
@@ -477,13 +458,3 @@ def _read_query(text: str) -> str:
         raise ConfigurationError(
             f"the query {text!r} cannot be read ({why})", next_step="give a file, or SELECT … FROM messages"
         ) from None
-
-
-def _with_few_shuffles(conf: list[str] | None, master: str | None) -> list[str]:
-    """Return the settings; on one machine with as many shuffle partitions as cores, not the default of 200."""
-    from steelyard.spark.spark_session import is_local
-
-    given = list(conf or ())
-    if not is_local(master) or any(each.startswith("spark.sql.shuffle.partitions") for each in given):
-        return given
-    return [f"spark.sql.shuffle.partitions={os.cpu_count() or 2}", *given]

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from steelyard.balance.assignors import BUILT_IN_STRATEGIES, find_strategy
 from steelyard.cli.shared.commands import help_examples
-from steelyard.cli.shared.options import ClientOptions, option, with_shared_options
+from steelyard.cli.shared.options import ClientOptions, option
 from steelyard.cli.shared.terminal import make_console
 from steelyard.errors import ConfigurationError
 
@@ -20,7 +20,6 @@ __all__ = ["plan"]
     "steelyard plan --input group.json --strategy sticky",
     "steelyard plan --group billing --join new-1 --leave old-7",
 )
-@with_shared_options
 def plan(
     client: ClientOptions,
     queues: Annotated[int | None, option(help="How many queues, for an example.")] = None,

@@ -32,14 +32,14 @@ from steelyard.errors import ConfigurationError
 from steelyard.model import Queue, sort_queues
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from rich.console import Console
+    from rich.text import Text
 
     from steelyard.client.config import ClientConfig
 
 __all__ = [
-    "PlanInput",
     "example_input",
     "load_strategy",
     "parse_member_counts",
@@ -67,7 +67,7 @@ class _PlanFile(msgspec.Struct, forbid_unknown_fields=True):
     config: dict[str, Any] | None = None
 
 
-class PlanInput(msgspec.Struct, frozen=True):
+class _PlanInput(msgspec.Struct, frozen=True):
     """A group to plan: its queues and members, the previous plan, and the strategy's options."""
 
     group: str
@@ -77,7 +77,7 @@ class PlanInput(msgspec.Struct, frozen=True):
     settings: StrategyOptions
 
 
-def read_plan_file(name: str) -> PlanInput:
+def read_plan_file(name: str) -> _PlanInput:
     """Read a group from a JSON file, or from stdin for ``-``."""
     try:
         written = msgspec.json.decode(_read_file(name), type=_PlanFile)
@@ -97,7 +97,7 @@ def read_plan_file(name: str) -> PlanInput:
             raise ConfigurationError(
                 f"{name} has the queue {list(queue)}", next_step='a queue is ["topic", "broker", id] with an id from 0'
             )
-    return PlanInput(written.group, written.queues, written.members, written.previous, settings)
+    return _PlanInput(written.group, written.queues, written.members, written.previous, settings)
 
 
 def _read_file(name: str) -> bytes:
@@ -111,7 +111,7 @@ def _read_file(name: str) -> bytes:
         ) from error
 
 
-def example_input(queues: int, members: int) -> PlanInput:
+def example_input(queues: int, members: int) -> _PlanInput:
     """Return a group of so many queues and members: one topic on two brokers in two rooms, members in turn in each."""
     if not 1 <= queues <= MAX_QUEUES:
         raise ConfigurationError(f"{queues} queues cannot be drawn", next_step=f"give 1 to {MAX_QUEUES}")
@@ -124,7 +124,7 @@ def example_input(queues: int, members: int) -> PlanInput:
         member_rooms={name: ("east", "west")[place % 2] for place, name in enumerate(names)},
         queues={name: [*west, *east][place::members] for place, name in enumerate(names)},
     )
-    return PlanInput("example", [*east, *west], names, None, settings)
+    return _PlanInput("example", [*east, *west], names, None, settings)
 
 
 def parse_member_counts(text: str) -> list[int]:
@@ -183,7 +183,7 @@ def _print_plan_json(plan: AssignmentPlan, explanation: Explanation, **known: ob
 _MAX_NAMED = 5
 
 
-def _make_plan(plan_input: PlanInput, strategy: Strategy) -> tuple[AssignmentPlan, Explanation]:
+def _make_plan(plan_input: _PlanInput, strategy: Strategy) -> tuple[AssignmentPlan, Explanation]:
     for table in member_tables_of(strategy):
         if unmatched := unmatched_keys(table.keys, plan_input.members):
             raise ConfigurationError(
@@ -194,7 +194,7 @@ def _make_plan(plan_input: PlanInput, strategy: Strategy) -> tuple[AssignmentPla
     return made, explain(plan_input.previous or {}, made, plan_input.queues)
 
 
-def print_one_plan(plan_input: PlanInput, strategy: Strategy, *, as_json: bool) -> None:
+def print_one_plan(plan_input: _PlanInput, strategy: Strategy, *, as_json: bool) -> None:
     """Print the plan of one strategy, and what it moves if there is a previous plan."""
     made, explanation = _make_plan(plan_input, strategy)
     if as_json:
@@ -212,22 +212,27 @@ def print_one_plan(plan_input: PlanInput, strategy: Strategy, *, as_json: bool) 
         console.print(line, soft_wrap=True)
 
 
-def print_example_plans(console: "Console", plan_input: PlanInput, strategies: list[Strategy]) -> None:
+def print_example_plans(console: "Console", plan_input: _PlanInput, strategies: list[Strategy]) -> None:
     """Draw the plan of every strategy for one group."""
     queues = sort_queues(plan_input.queues)
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("strategy", no_wrap=True)
-    table.add_column(queue_ruler(len(queues)), overflow="fold")
-    table.add_column("each", overflow="fold")
-    plans = [_make_plan(plan_input, strategy)[0] for strategy in strategies]
-    pictures = [queue_grid(queues, made) for made in plans]
-    for strategy, made, picture in zip(strategies, plans, pictures, strict=True):
-        table.add_row(strategy.name, picture, queue_counts(made))
-    count = len(plan_input.members)
-    console.print(f"{len(queues)} queues, {pluralize(count, 'member')}", style="bold")
-    console.print(table)
+    plans = {strategy.name: _make_plan(plan_input, strategy)[0] for strategy in strategies}
+    pictures = [queue_grid(queues, made) for made in plans.values()]
+    console.print(f"{len(queues)} queues, {pluralize(len(plan_input.members), 'member')}", style="bold")
+    _print_pictures(console, ("strategy", queue_ruler(len(queues))), plans, pictures)
     console.print(marks_legend(plan_input.members, pictures), style="dim")
     console.print()
+
+
+def _print_pictures(
+    console: "Console", titles: tuple[str, str], plans: "Mapping[str, AssignmentPlan]", pictures: "Sequence[Text]"
+) -> None:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(titles[0], no_wrap=True)
+    table.add_column(titles[1], overflow="fold")
+    table.add_column("each", overflow="fold")
+    for (name, made), picture in zip(plans.items(), pictures, strict=True):
+        table.add_row(name, picture, queue_counts(made))
+    console.print(table)
 
 
 def plan_live_group(
@@ -273,13 +278,7 @@ def _print_live_plan(view: GroupDescription, after: AssignmentPlan, explanation:
     owners = {each.queue: each.owner for each in view.queues if each.owner is not None}
     before = view.owned()
     pictures = [queue_grid(queues, before, mark_places=marks), queue_grid(queues, after, owners, marks)]
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column(f"group {printable(view.group)}", no_wrap=True)
-    table.add_column("", overflow="fold")
-    table.add_column("each", overflow="fold")
-    for when, plan, picture in zip(("now", "then"), (before, after), pictures, strict=True):
-        table.add_row(when, picture, queue_counts(plan))
-    console.print(table)
+    _print_pictures(console, (f"group {printable(view.group)}", ""), {"now": before, "then": after}, pictures)
     console.print(printable(marks_legend([names[name] for name in marks], pictures)), style="dim")
     for line in describe_plan(explanation):
         console.print(printable(shorten_ids(line, names)), soft_wrap=True)

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
 from steelyard.cli.shared.commands import CommandGroup
-from steelyard.cli.shared.options import argument, with_shared_options
-from steelyard.cli.shared.output import Output, columns
+from steelyard.cli.shared.options import argument
+from steelyard.cli.shared.output import Output, columns, fields_of
 from steelyard.cli.shared.terminal import print_note
 from steelyard.cli.shared.units import format_percent, format_time, pluralize
 
@@ -27,7 +27,6 @@ _COLUMNS = ("id:producer", "address", "client", "brokers")
 
 
 @app.subcommand("ls", "steelyard producer ls", "steelyard producer ls --output json")
-@with_shared_options
 def _list_producers(admin: "Admin", out: Output) -> None:
     """List all producers that are online."""
     out.print_rows(
@@ -38,14 +37,12 @@ def _list_producers(admin: "Admin", out: Output) -> None:
 
 
 @app.subcommand("show", "steelyard producer show shop")
-@with_shared_options
 def _show_producers(admin: "Admin", out: Output, group: _ProducerGroupArgument) -> None:
     """Show the producers of a group, each with its connection."""
     out.print_rows(columns(*_COLUMNS), _producer_rows(admin.producers.of_group(group)))
 
 
 @app.subcommand("latency", "steelyard producer latency", "steelyard producer latency shop --output json")
-@with_shared_options
 def _show_latency(
     admin: "Admin",
     out: Output,
@@ -70,31 +67,14 @@ def _show_latency(
 
 
 def _latency_rows(found: "Iterable[ProducerStatus]") -> Iterable[dict[str, object]]:
+    names = ("broker", "latency_ms", "usual_ms", "share", "failures", "avoided_ms")
     for each in found:
         for row in each.latencies or ():
-            yield {
-                "group": each.group,
-                "id": each.id,
-                "broker": row.broker,
-                "latency_ms": row.latency_ms,
-                "usual_ms": row.usual_ms,
-                "share": row.share,
-                "failures": row.failures,
-                "avoided_ms": row.avoided_ms,
-                "why": row.why or None,
-                "told_at": each.reported_at,
-            }
+            told = {"why": row.why or None, "told_at": each.reported_at}
+            yield fields_of(each, "group", "id") | fields_of(row, *names) | told
 
 
 def _producer_rows(found: "Iterable[ProducerStatus]") -> Iterable[dict[str, object]]:
     for each in found:
-        yield {
-            "group": each.group,
-            "id": each.id,
-            "address": each.address,
-            "client": f"{each.language} {each.release}",
-            "language": each.language,
-            "release": each.release,
-            "brokers": each.brokers,
-            **({} if each.seen_at is None else {"seen_at": each.seen_at}),
-        }
+        row = fields_of(each, "group", "id", "address", client=f"{each.language} {each.release}")
+        yield row | fields_of(each, "language", "release", "brokers", *(["seen_at"] if each.seen_at else []))

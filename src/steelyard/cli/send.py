@@ -30,9 +30,8 @@ from steelyard.cli.shared.options import (
     argument,
     option,
     parse_queue,
-    with_shared_options,
 )
-from steelyard.cli.shared.output import Output, OutputFormat
+from steelyard.cli.shared.output import Output, OutputFormat, fields_of
 from steelyard.cli.shared.terminal import ProgressLine, print_error, printable, stderr_warnings
 from steelyard.cli.shared.units import parse_pairs
 from steelyard.errors import ConfigurationError, SteelyardError
@@ -47,20 +46,7 @@ if TYPE_CHECKING:
     from steelyard.client.producer.send_result import SendResult
     from steelyard.client.sync.producer import Producer
 
-__all__ = [
-    "MAX_PRINTED_FAILURES",
-    "LineFormat",
-    "MessageTemplate",
-    "MessageToSend",
-    "ReceiptWriter",
-    "SendResults",
-    "from_body",
-    "from_files",
-    "from_json",
-    "from_lines",
-    "from_stdin",
-    "send",
-]
+__all__ = ["LineFormat", "MessageTemplate", "from_body", "from_json", "from_lines", "from_stdin", "send"]
 
 
 _MAX_MESSAGE_BYTES = 4 << 20
@@ -83,7 +69,7 @@ class _ByteStream(Protocol):
         """Read up to the end of a line."""
 
 
-class MessageToSend(msgspec.Struct, frozen=True):
+class _MessageToSend(msgspec.Struct, frozen=True):
     """A message with its sharding key, delay and queue."""
 
     message: Message
@@ -103,11 +89,11 @@ class MessageTemplate(msgspec.Struct, frozen=True):
     properties: Mapping[str, str] = {}
     queue: Queue | None = None
 
-    def make(self, body: bytes, key: str | None = None) -> MessageToSend:
+    def make(self, body: bytes, key: str | None = None) -> _MessageToSend:
         """Return a message with this body, and with a key of its own."""
         keys = self.keys if key is None else (*self.keys, key)
         message = Message(self.topic, body, self.tags, keys, self.properties)
-        return MessageToSend(message, key or self.key, self.delay_s, self.queue)
+        return _MessageToSend(message, key or self.key, self.delay_s, self.queue)
 
 
 class LineFormat(msgspec.Struct, frozen=True):
@@ -146,13 +132,13 @@ class _JsonMessage(msgspec.Struct, forbid_unknown_fields=True):
     reconsume_times: Any = None
 
 
-def from_body(template: MessageTemplate, text: str, count: int) -> Iterator[MessageToSend]:
+def from_body(template: MessageTemplate, text: str, count: int) -> Iterator[_MessageToSend]:
     """Yield one body so many times."""
     # Bytes that are not UTF-8 reach Python as surrogates: this restores them.
     return repeat(template.make(text.encode(errors="surrogateescape")), count)
 
 
-def from_stdin(template: MessageTemplate) -> Iterator[MessageToSend]:
+def from_stdin(template: MessageTemplate) -> Iterator[_MessageToSend]:
     """Yield all of stdin as one message."""
     body = _stdin().read(_MAX_MESSAGE_BYTES + 1)
     if len(body) > _MAX_MESSAGE_BYTES:
@@ -162,7 +148,7 @@ def from_stdin(template: MessageTemplate) -> Iterator[MessageToSend]:
     yield template.make(body)
 
 
-def from_files(template: MessageTemplate, paths: Iterable[Path]) -> Iterator[MessageToSend]:
+def _from_files(template: MessageTemplate, paths: Iterable[Path]) -> Iterator[_MessageToSend]:
     """Yield the content of each file."""
     for path in paths:
         try:
@@ -181,7 +167,7 @@ def from_files(template: MessageTemplate, paths: Iterable[Path]) -> Iterator[Mes
 
 def from_lines(
     template: MessageTemplate, max_lines: int | None, line_format: LineFormat = _PLAIN_LINES
-) -> Iterator[MessageToSend]:
+) -> Iterator[_MessageToSend]:
     """Yield each line of stdin without its end; empty lines are left out."""
     for number, line in _read_lines(max_lines, line_format.delimiter):
         if (delimiter := line_format.key_delimiter) is None:
@@ -196,7 +182,7 @@ def from_lines(
         yield template.make(body, key.decode(errors="replace"))
 
 
-def from_json(template: MessageTemplate, max_lines: int | None) -> Iterator[MessageToSend]:
+def from_json(template: MessageTemplate, max_lines: int | None) -> Iterator[_MessageToSend]:
     """Yield a message for each line of JSON; the command's options apply where a line leaves a field out."""
     read = msgspec.json.Decoder(_JsonMessage)
     for number, text in _read_lines(max_lines, _PLAIN_LINES.delimiter):
@@ -209,7 +195,7 @@ def from_json(template: MessageTemplate, max_lines: int | None) -> Iterator[Mess
             ) from None
 
 
-def _from_json_line(template: MessageTemplate, line: _JsonMessage) -> MessageToSend:
+def _from_json_line(template: MessageTemplate, line: _JsonMessage) -> _MessageToSend:
     if line.body_encoding not in ("utf-8", "base64"):
         raise ConfigurationError(f"body_encoding is {line.body_encoding!r}", next_step="give utf-8 or base64")
     body = b64decode(line.body, validate=True) if line.body_encoding == "base64" else line.body.encode()
@@ -217,7 +203,7 @@ def _from_json_line(template: MessageTemplate, line: _JsonMessage) -> MessageToS
     own = {**template.properties, **theirs}
     message = Message(template.topic, body, line.tags or template.tags, line.keys or template.keys, own, line.flag)
     delay_s = template.delay_s if line.delay_s is None else line.delay_s
-    return MessageToSend(message, line.key or template.key, delay_s, template.queue)
+    return _MessageToSend(message, line.key or template.key, delay_s, template.queue)
 
 
 def _read_lines(max_lines: int | None, end: bytes) -> Iterator[tuple[int, bytes]]:
@@ -262,14 +248,14 @@ def _stdin() -> _ByteStream:
 _MAX_IN_FLIGHT = 512
 """Enough to keep a broker busy, few enough that a pipe is not read far ahead of what is sent."""
 
-MAX_PRINTED_FAILURES = 10
+_MAX_PRINTED_FAILURES = 10
 """Failures that are printed one by one."""
 
 _RECEIPT_DIRECTIVES = "tbqpokKgisSRh"
 """The directives of --format that need nothing but the send result."""
 
 
-class ReceiptWriter:
+class _ReceiptWriter:
     """Writes a line for each stored message, by a pattern, in the order in which they were stored.
 
     It has its own thread: a slow reader delays the next sends, but not the responses of brokers.
@@ -312,10 +298,10 @@ class ReceiptWriter:
             on_written()
 
 
-class SendResults:
+class _SendResults:
     """Counts send results, and limits messages in flight. Futures report from another thread."""
 
-    def __init__(self, topic: str, receipts: "ReceiptWriter | None" = None) -> None:
+    def __init__(self, topic: str, receipts: "_ReceiptWriter | None" = None) -> None:
         self.topic = topic
         self.receipts = receipts
         self._in_flight = threading.Semaphore(_MAX_IN_FLIGHT)
@@ -344,7 +330,7 @@ class SendResults:
                 self.failed += 1
                 why = "it was cancelled" if error is None else str(error)
                 self._first_failure = self._first_failure or why
-                if self.failed <= MAX_PRINTED_FAILURES:
+                if self.failed <= _MAX_PRINTED_FAILURES:
                     print_error(why)
             else:
                 self._last = sent = future.result()
@@ -384,10 +370,7 @@ class SendResults:
         """Return the result for programs."""
         last = self._last
         return {
-            "topic": self.topic,
-            "sent": self.sent,
-            "failed": self.failed,
-            "late": self.late,
+            **fields_of(self, "topic", "sent", "failed", "late"),
             "took_ms": round(self._took_s * 1000),
             "brokers": dict(sorted(self.brokers.items())),
             "last": None
@@ -404,7 +387,6 @@ class SendResults:
     "steelyard consume orders --from first --exit-at-end --json | steelyard send orders-again --json",
     r"steelyard send orders --lines --format '%o %i\n' < orders.txt",
 )
-@with_shared_options
 def send(
     client: ClientOptions,
     topic: TopicArgument,
@@ -477,20 +459,20 @@ def send(
     if body is not None:
         messages = from_body(wanted, body, 1 if count is None else count)
     elif file:
-        messages = from_files(wanted, file)
+        messages = _from_files(wanted, file)
     elif source == "-":
         messages = from_stdin(wanted)
     elif as_json:
         messages = from_json(wanted, count)
     else:
         messages = from_lines(wanted, count, _line_format(delimiter, key_delimiter))
-    receipts = None if pattern is None else ReceiptWriter(pattern)
+    receipts = None if pattern is None else _ReceiptWriter(pattern)
 
     from steelyard.client.sync.producer import Producer
 
     # Not in batches: those are faster, but all messages of a batch go to one queue and so to one member.
     with stderr_warnings(), Producer(client.config(), group) as producer:
-        results = SendResults(topic, receipts)
+        results = _SendResults(topic, receipts)
         raise typer.Exit(_send_all(producer, messages, results, rate, Output(output)))
 
 
@@ -503,7 +485,7 @@ def _line_format(delimiter: str, key_delimiter: str | None) -> LineFormat:
 
 
 def _send_all(
-    producer: "Producer", messages: Iterator[MessageToSend], results: SendResults, rate: float | None, out: Output
+    producer: "Producer", messages: Iterator[_MessageToSend], results: _SendResults, rate: float | None, out: Output
 ) -> int:
     progress = ProgressLine()
     failure = None
@@ -521,8 +503,8 @@ def _send_all(
     progress.clear()
     if failure is not None:
         print_error(str(failure))
-    if results.failed > MAX_PRINTED_FAILURES:
-        print(f"steelyard: {results.failed - MAX_PRINTED_FAILURES} more failed", file=sys.stderr)
+    if results.failed > _MAX_PRINTED_FAILURES:
+        print(f"steelyard: {results.failed - _MAX_PRINTED_FAILURES} more failed", file=sys.stderr)
     if results.receipts is not None:
         results.receipts.close()
     elif results.started or failure is None or not out.is_table:
@@ -532,7 +514,7 @@ def _send_all(
     return ExitCode.FAILED if results.failed or failure is not None else ExitCode.DONE
 
 
-def _at_rate(messages: Iterator[MessageToSend], rate: float) -> Iterator[MessageToSend]:
+def _at_rate(messages: Iterator[_MessageToSend], rate: float) -> Iterator[_MessageToSend]:
     start = time.monotonic()
     for number, each in enumerate(messages):
         time.sleep(max(0.0, start + number / rate - time.monotonic()))

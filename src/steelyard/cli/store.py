@@ -15,7 +15,7 @@ import typer
 
 from steelyard.cli.shared.commands import CommandGroup
 from steelyard.cli.shared.message_output import message_format
-from steelyard.cli.shared.options import argument, option, with_shared_options
+from steelyard.cli.shared.options import argument, option
 from steelyard.cli.shared.output import Output
 from steelyard.cli.shared.terminal import ProgressLine, make_console, printable
 from steelyard.cli.shared.units import pluralize
@@ -39,7 +39,6 @@ _DirectoryArgument = Annotated[str, argument(metavar="DIR", help="The broker's d
 @app.subcommand(
     "verify", "steelyard store verify steelyard-data/broker-0", "steelyard store verify ~/store --output json"
 )
-@with_shared_options
 def _verify(out: Output, directory: _DirectoryArgument) -> None:
     """Verify a broker's directory: the log and all other files.
 
@@ -81,7 +80,6 @@ def _verify_summary(directory: str, report: "VerificationReport") -> str:
 
 
 @app.subcommand("index", "steelyard store index steelyard-data/broker-0")
-@with_shared_options
 def _index(out: Output, directory: _DirectoryArgument) -> None:
     """Complete the key index of a directory for an Apache broker; its own broker must be stopped.
 

@@ -22,9 +22,8 @@ from steelyard.cli.shared.options import (
     argument,
     confirm,
     option,
-    with_shared_options,
 )
-from steelyard.cli.shared.output import Output, columns
+from steelyard.cli.shared.output import Output, columns, fields_of
 from steelyard.cli.shared.terminal import print_note
 from steelyard.cli.shared.units import format_time, parse_pairs
 from steelyard.errors import ConfigurationError, RequestNotSupported, SteelyardError
@@ -52,7 +51,6 @@ _AttributesOption = Annotated[
 @app.subcommand(
     "ls", "steelyard topic ls", "steelyard topic ls 'order*' --groups", "steelyard topic ls -o csv > topics.csv"
 )
-@with_shared_options
 def _list_topics(
     admin: "Admin",
     out: Output,
@@ -72,11 +70,8 @@ def _list_topics(
         [
             {
                 "topic": each.name,
-                "queues": each.queues,
-                "brokers": each.brokers,
-                "may": TopicPermission.from_permission(each.permission),
-                "kind": each.kind,
-                "clusters": each.clusters,
+                **fields_of(each, "queues", "brokers", may=TopicPermission.from_permission(each.permission)),
+                **fields_of(each, "kind", "clusters"),
                 **({"groups": admin.topics.groups(each.name)} if groups else {}),
             }
             for each in found
@@ -88,7 +83,6 @@ def _list_topics(
 
 
 @app.subcommand("show", "steelyard topic show orders", "steelyard topic show orders --output json | jq '.[].messages'")
-@with_shared_options
 def _show_topic(admin: "Admin", out: Output, topic: TopicArgument) -> None:
     """Show the queues of a topic, and how evenly they are filled.
 
@@ -102,15 +96,8 @@ def _show_topic(admin: "Admin", out: Output, topic: TopicArgument) -> None:
             "broker", "#queue_id:queue", "#first", "#next", "#messages", "stored_at:last stored", stored_at=format_time
         ),
         (
-            {
-                "topic": topic,
-                "broker": each.queue.broker,
-                "queue_id": each.queue.queue_id,
-                "first": each.start,
-                "next": each.end,
-                "messages": each.messages,
-                "stored_at": each.stored_at,
-            }
+            fields_of(each, "queue", topic=topic, first=each.start, next=each.end)
+            | fields_of(each, "messages", "stored_at")
             for each in view.queues
         ),
     )
@@ -127,7 +114,6 @@ def _show_topic(admin: "Admin", out: Output, topic: TopicArgument) -> None:
 
 
 @app.subcommand("create", "steelyard topic create orders --queues 16", "steelyard topic create audit --broker broker-0")
-@with_shared_options
 def _create_topic(
     admin: "Admin",
     out: Output,
@@ -156,7 +142,6 @@ def _create_topic(
 
 
 @app.subcommand("add-queues", "steelyard topic add-queues orders --to 32")
-@with_shared_options
 def _add_queues(
     admin: "Admin",
     out: Output,
@@ -173,7 +158,6 @@ def _add_queues(
     "steelyard topic set orders --write-queues 4 --dry-run",
     "steelyard topic set orders --attribute message.type=FIFO",
 )
-@with_shared_options
 def _set_topic(
     admin: "Admin",
     out: Output,
@@ -217,7 +201,6 @@ def _set_topic(
     "steelyard topic apply topics.json --dry-run",
     """echo '{"orders": 16, "audit": {"queues": 4, "may": "read"}}' | steelyard topic apply -""",
 )
-@with_shared_options
 def _apply_topics(
     admin: "Admin",
     out: Output,
@@ -246,7 +229,6 @@ def _apply_topics(
 
 
 @app.subcommand("delete", "steelyard topic delete orders", "steelyard topic delete orders --yes")
-@with_shared_options
 def _delete_topic(
     admin: "Admin", out: Output, topic: TopicArgument, cluster: ClusterOption = None, yes: YesOption = False
 ) -> None:
@@ -260,7 +242,6 @@ def _delete_topic(
 
 
 @app.subcommand("route", "steelyard topic route orders")
-@with_shared_options
 def _show_route(admin: "Admin", out: Output, topic: TopicArgument) -> None:
     """Show the route of a topic, as name servers give it to clients."""
     route = admin.topics.route(topic)
@@ -296,7 +277,6 @@ def _addresses_text(addresses: Mapping[int, str]) -> str:
 
 
 @app.subcommand("settings", "steelyard topic settings orders")
-@with_shared_options
 def _show_settings(admin: "Admin", out: Output, topic: TopicArgument) -> None:
     """Show the settings of a topic on each broker."""
     configs = admin.topics.configs(topic)
@@ -306,13 +286,8 @@ def _show_settings(admin: "Admin", out: Output, topic: TopicArgument) -> None:
             {
                 "topic": topic,
                 "broker": broker,
-                "read_queues": each.read_queues,
-                "write_queues": each.write_queues,
-                "may": TopicPermission.from_permission(each.permission),
-                "order": each.order,
-                "attributes": each.attributes,
-                "filter_type": each.filter_type,
-                "sys_flag": each.sys_flag,
+                **fields_of(each, "read_queues", "write_queues", may=TopicPermission.from_permission(each.permission)),
+                **fields_of(each, "order", "attributes", "filter_type", "sys_flag"),
             }
             for broker, each in configs.items()
         ),
@@ -328,7 +303,6 @@ def _show_settings(admin: "Admin", out: Output, topic: TopicArgument) -> None:
     "steelyard topic order orders --fix broker-0:4 --fix broker-1:4",
     "steelyard topic order orders --clear",
 )
-@with_shared_options
 def _order_topic(
     admin: "Admin",
     out: Output,

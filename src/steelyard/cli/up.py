@@ -13,14 +13,14 @@ from contextlib import contextmanager
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
 
 from steelyard.cli.shared.commands import help_examples
 from steelyard.cli.shared.exit_codes import ExitCode
-from steelyard.cli.shared.options import TOKEN_VARIABLE, dashboard_options, option
+from steelyard.cli.shared.options import TOKEN_VARIABLE, option
 from steelyard.cli.shared.terminal import print_error
 from steelyard.errors import ConfigurationError, StoreError, TransportError, how_to_install
 
@@ -129,6 +129,7 @@ def up(
 ) -> None:
     """Run a name server and brokers here, with a dashboard, until Ctrl-C."""
     from steelyard.client.config import ClientConfig
+    from steelyard.dashboard.options import DashboardOptions
     from steelyard.serve.cluster import ClusterPlan, run_cluster
 
     if memory and data is not None:
@@ -151,12 +152,13 @@ def up(
     if dashboard_port is None and port == 0:
         dashboard_port = 0  # --port 0 asks for free ports everywhere
     wants_dashboard = not no_dashboard and (dashboard_port is not None or not namesrv_only)
-    options = dashboard_options(
+    given: dict[str, Any] = {} if dashboard_token is None else {"token": dashboard_token}
+    options = DashboardOptions(
         port=dashboard_port,
-        token=dashboard_token,
-        hosts=dashboard_also_as,
+        extra_hosts=tuple(dashboard_also_as or ()),
         read_only=dashboard_read_only,
-        audit=dashboard_audit,
+        audit_file=dashboard_audit,
+        **given,
     )
     announce = _announce_json if as_json else _announce
     with _server_log_on_stderr():

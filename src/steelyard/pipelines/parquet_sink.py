@@ -27,15 +27,7 @@ from steelyard.pipelines.hadoop_files import Files, is_same_filesystem
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = [
-    "CommitManifest",
-    "Compaction",
-    "ParquetSink",
-    "check_checkpoint_location",
-    "compact",
-    "merge_with_spark",
-    "sort_by_offset",
-]
+__all__ = ["Compaction", "ParquetSink", "check_checkpoint_location", "compact", "merge_with_spark", "sort_by_offset"]
 
 
 _PARQUET = ".parquet"
@@ -45,7 +37,7 @@ _KEPT_MANIFESTS = 2  # Spark replays only the last batch; one more is kept for i
 
 
 @dataclass(frozen=True, slots=True)
-class CommitManifest:
+class _CommitManifest:
     """What remains to be done once it is written: remove some files, then rename staged ones."""
 
     staged: str  # the directory of the staged files
@@ -57,7 +49,7 @@ class CommitManifest:
         return json.dumps({"staged": self.staged, "removes": self.removes, "moves": self.moves})
 
     @classmethod
-    def decode(cls, text: str, path: str) -> "CommitManifest":
+    def decode(cls, text: str, path: str) -> "_CommitManifest":
         """Parse a manifest."""
         try:
             kept = json.loads(text)
@@ -120,7 +112,7 @@ class ParquetSink:
         if manifest is None:
             staged, paths = self._write_staged(name, write)
             moves = {path: f"{_parent(path)}{name}-{place:04}{_PARQUET}" for place, path in enumerate(paths)}
-            manifest = self._write_manifest(name, CommitManifest(staged, moves))
+            manifest = self._write_manifest(name, _CommitManifest(staged, moves))
         self._apply_manifest(name)
         for old in sorted(kept for kept in self._manifest_names() if kept < _batch_name(number - _KEPT_MANIFESTS + 1)):
             self.files.delete(self._manifest_path(old))
@@ -135,7 +127,7 @@ class ParquetSink:
         parent = _parent(removes[0])
         staged, paths = self._write_staged(name, write)
         moves = {path: f"{parent}{name}-{place:04}{_PARQUET}" for place, path in enumerate(paths)}
-        self._write_manifest(name, CommitManifest(staged, moves, removes))
+        self._write_manifest(name, _CommitManifest(staged, moves, removes))
         self._apply_manifest(name)
         self.files.delete(self._manifest_path(name))
 
@@ -145,7 +137,7 @@ class ParquetSink:
         write(staged)
         return staged, sorted(path for path in self.files.sizes(staged) if path.endswith(_PARQUET))
 
-    def _write_manifest(self, name: str, manifest: CommitManifest) -> CommitManifest:
+    def _write_manifest(self, name: str, manifest: _CommitManifest) -> _CommitManifest:
         self.files.write(self._manifest_path(name), manifest.encode())
         return manifest
 
@@ -163,10 +155,10 @@ class ParquetSink:
                 self.files.move(f"{manifest.staged}/{path}", f"{self.directory}/{target}")
         self.files.delete(manifest.staged)
 
-    def _read_manifest(self, name: str) -> CommitManifest | None:
+    def _read_manifest(self, name: str) -> _CommitManifest | None:
         path = self._manifest_path(name)
         text = self.files.read(path)
-        return None if text is None else CommitManifest.decode(text, path)
+        return None if text is None else _CommitManifest.decode(text, path)
 
     def _manifest_names(self) -> list[str]:
         """Return the names of all manifests, in order."""

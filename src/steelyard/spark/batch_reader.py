@@ -13,7 +13,7 @@ from steelyard.model import OffsetRange
 from steelyard.spark.cluster_client import ClusterClient
 from steelyard.spark.offset_spec import ExplicitOffsets
 from steelyard.spark.options import ReadOptions
-from steelyard.spark.partition_reader import OffsetRangePartition, read_partition
+from steelyard.spark.partition_reader import read_partition
 from steelyard.spark.planning import discover_queues, make_partitions, resolve_end, resolve_start
 
 if TYPE_CHECKING:
@@ -41,12 +41,7 @@ class BatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """Read one task, on an executor."""
-        # Without tasks Spark makes one of its own, which is no OffsetRangePartition.
-        return (
-            read_partition(partition, self._options, self._columns)
-            if isinstance(partition, OffsetRangePartition)
-            else iter(())
-        )
+        return read_partition(partition, self._options, self._columns)
 
     def _offset_ranges(self, client: ClusterClient) -> list[OffsetRange]:
         options = self._options

@@ -17,15 +17,7 @@ import msgspec
 from steelyard.client.suggestions import closest_match
 from steelyard.errors import ConfigurationError
 
-__all__ = [
-    "OPTIONS",
-    "OptionMode",
-    "OptionValues",
-    "SparkOption",
-    "invalid_option",
-    "options_for",
-    "parse_duration_ms",
-]
+__all__ = ["OPTIONS", "OptionMode", "OptionValues", "invalid_option", "options_for", "parse_duration_ms"]
 
 
 class OptionMode(Flag):
@@ -39,7 +31,7 @@ class OptionMode(Flag):
 
 
 @dataclass(frozen=True, slots=True)
-class SparkOption:
+class _SparkOption:
     """One option."""
 
     name: str
@@ -48,7 +40,7 @@ class SparkOption:
     description: str
 
 
-def options_for(mode: OptionMode) -> tuple[SparkOption, ...]:
+def options_for(mode: OptionMode) -> tuple[_SparkOption, ...]:
     """Return the options of a mode, in order.
 
     >>> "endingOffsets" in [option.name for option in options_for(OptionMode.STREAM)]
@@ -57,227 +49,88 @@ def options_for(mode: OptionMode) -> tuple[SparkOption, ...]:
     return tuple(option for option in OPTIONS if option.modes & mode)
 
 
-OPTIONS: tuple[SparkOption, ...] = (
-    # -- connection
-    SparkOption(
-        "namesrv",
-        None,
-        OptionMode.ANY,
-        "The name servers, separated by ;. Default: the environment variable NAMESRV_ADDR, then localhost:9876.",
-    ),
-    SparkOption(
-        "namespace", None, OptionMode.ANY, "Prefixed to every topic and group, and removed in the topic column."
-    ),
-    SparkOption(
-        "accessKey",
-        None,
-        OptionMode.ANY,
-        "The access key (ACL user name) that requests are signed with; needs secretKey.",
-    ),
-    SparkOption("secretKey", None, OptionMode.ANY, "The secret of accessKey."),
-    SparkOption("securityToken", None, OptionMode.ANY, "The token of a temporary access key."),
-    SparkOption(
-        "tls",
-        "false",
-        OptionMode.ANY,
-        "Use TLS for connections: true, false, or the path of a CA file, on every machine.",
-    ),
-    SparkOption("tlsCertificate", None, OptionMode.ANY, "The path of the client certificate, if servers require one."),
-    SparkOption("tlsKey", None, OptionMode.ANY, "The path of the certificate's private key, if it is in another file."),
-    SparkOption("tlsKeyPassword", None, OptionMode.ANY, "The password of the private key."),
-    SparkOption("tlsVerify", "true", OptionMode.ANY, "Whether the certificates of servers are verified."),
-    # -- topics and filters
-    SparkOption("subscribe", None, OptionMode.READ, "The topics to read, separated by commas."),
-    SparkOption(
-        "subscribePattern",
-        None,
-        OptionMode.READ,
-        "Read the topics whose whole name matches a regular expression, also those that are created later; never "
-        "system, retry or dead-letter topics.",
-    ),
-    SparkOption(
-        "assign", None, OptionMode.READ, 'Read certain queues and no others: {"orders": {"broker-a": [0, 1]}}.'
-    ),
-    SparkOption(
-        "tags",
-        None,
-        OptionMode.READ,
-        "Only messages with these tags, as in: paid || refunded; filtered by the brokers.",
-    ),
-    SparkOption(
-        "sql",
-        None,
-        OptionMode.READ,
-        "Only messages whose properties meet a SQL92 condition, as in: amount > 10; filtered by the brokers.",
-    ),
-    SparkOption(
-        "includeProperties",
-        "true",
-        OptionMode.READ,
-        "Whether there is a column with all properties; without it reading is about twice as fast.",
-    ),
-    # -- start and end
-    SparkOption(
-        "startingOffsets",
-        None,
-        OptionMode.READ,
-        "Where to start: earliest (default of a batch), latest (streams only, and their default), group (its committed "
-        "offsets; earliest where it has none), a relative time such as -2h, or an offset for each queue: "
-        '{"orders": {"broker-a": {"0": 123}}}, where -2 is earliest and -1 latest, and queues that are not '
-        "named start at earliest. A stream with a checkpoint continues from there instead.",
-    ),
-    SparkOption(
-        "startingTimestamp",
-        None,
-        OptionMode.READ,
-        "Start with the first message of each queue that was stored at a timestamp or later; a relative time counts "
-        "from planning. A queue without one starts at its end: see startingOffsetsByTimestampStrategy.",
-    ),
-    SparkOption(
-        "startingOffsetsByTimestamp",
-        None,
-        OptionMode.READ,
-        'Start each queue at its own timestamp, in milliseconds since 1970: {"orders": {"broker-a": {"0": '
-        "1700000000000}}}; queues that are not named start at earliest.",
-    ),
-    SparkOption(
-        "startingOffsetsByTimestampStrategy",
-        "latest",
-        OptionMode.READ,
-        "What to do with a queue that has no message at the starting timestamp or later: latest starts at its end, "
-        "error fails.",
-    ),
-    SparkOption(
-        "endingOffsets",
-        "latest",
-        OptionMode.BATCH,
-        "Where to end, exclusive: latest as of planning, group, a relative time, or an offset for each queue as in "
-        "startingOffsets; queues that are not named end at latest.",
-    ),
-    SparkOption(
-        "endingTimestamp",
-        None,
-        OptionMode.BATCH,
-        "End before the first message of each queue that was stored at a timestamp or later, or at its end.",
-    ),
-    SparkOption(
-        "endingOffsetsByTimestamp",
-        None,
-        OptionMode.BATCH,
-        "End each queue at its own timestamp, as in startingOffsetsByTimestamp; queues that are not named end at "
-        "latest.",
-    ),
-    SparkOption(
-        "failOnDataLoss",
-        "true",
-        OptionMode.READ,
-        "Whether a query fails when messages that it should read are gone: deleted before they were read, or with "
-        "their topic. Otherwise each lost range is logged, and the query goes on.",
-    ),
-    SparkOption(
-        "onUnreadable",
-        "fail",
-        OptionMode.READ,
-        "What to do with a message whose body cannot be decompressed: fail ends the query with its queue and offset, "
-        "skip leaves it out, null returns it without a body; the last two are logged. A query without the column body "
-        "decompresses none.",
-    ),
-    # -- admission control
-    SparkOption(
-        "maxOffsetsPerTrigger",
-        None,
-        OptionMode.STREAM,
-        "The maximum number of messages of a batch (before tags or sql), shared fairly over queues.",
-    ),
-    SparkOption(
-        "minOffsetsPerTrigger",
-        None,
-        OptionMode.STREAM,
-        "A batch waits for this many messages, or until maxTriggerDelay is over.",
-    ),
-    SparkOption("maxTriggerDelay", "15m", OptionMode.STREAM, "How long minOffsetsPerTrigger may delay a batch."),
-    SparkOption(
-        "maxBytesPerTrigger",
-        None,
-        OptionMode.STREAM,
-        "The approximate maximum of bytes of a batch, as stored: when it matters, a few messages are sampled at the "
-        "start of the batch, and their average size is used for all.",
-    ),
-    # -- tasks
-    SparkOption(
-        "minPartitions",
-        None,
-        OptionMode.READ,
-        "The minimum number of tasks, if there are as many messages; long queues are split.",
-    ),
-    SparkOption(
-        "maxPartitions",
-        "16",
-        OptionMode.READ,
-        "The maximum number of tasks, unless minPartitions is more: short queues share one, since a task has a "
-        "start-up cost.",
-    ),
-    SparkOption(
-        "maxRecordsPerPartition",
-        "500000",
-        OptionMode.READ,
-        "A task should not have more messages than this, if maxPartitions allows it.",
-    ),
-    # -- group
-    SparkOption(
-        "group",
-        None,
-        OptionMode.ANY,
-        "Reading: the consumer group of pulls; a stream commits its offsets to it after each batch, so that any tool "
-        "shows its lag. Members of the same group would move the same offsets, so give the query its own group. "
-        "Writing: the producer group.",
-    ),
-    # -- tuning
-    SparkOption(
-        "offsetPollMs",
-        "50",
-        OptionMode.STREAM,
-        "How long a stream caches the max offsets of queues; Spark requests them about 90 times a second. With very "
-        "many queues it is longer: five times as long as a poll takes.",
-    ),
-    SparkOption("pullDepth", "16", OptionMode.READ, "How many pulls of one task are in flight at a time."),
-    SparkOption(
-        "pullMessages",
-        "1000",
-        OptionMode.READ,
-        "How many messages one pull requests; a broker has its own limit, 32 by default on Apache's.",
-    ),
-    # -- writing
-    SparkOption(
-        "topic",
-        None,
-        OptionMode.WRITE,
-        "The topic of all rows, whatever their column says; without it the column of each row decides.",
-    ),
-    SparkOption("sendDepth", "16", OptionMode.WRITE, "How many batches of one task are in flight at a time."),
-    SparkOption(
-        "maxBatchBytes", "1m", OptionMode.WRITE, "The maximum size of a batch of messages; a broker accepts 4 MiB."
-    ),
-    SparkOption(
-        "maxMessageBytes",
-        "4m",
-        OptionMode.WRITE,
-        "The maximum size of a body; a larger one fails the task before anything of its Arrow batch is sent.",
-    ),
-    SparkOption("sendTimeoutMs", "10000", OptionMode.WRITE, "How long a batch is retried before the task fails."),
-    SparkOption(
-        "deterministicIds",
-        "true",
-        OptionMode.WRITE,
-        "Whether a row that is resent has the same message id, by which readers can drop repeats.",
-    ),
-    SparkOption(
-        "writeId",
-        None,
-        OptionMode.WRITE,
-        "The scope of the message ids of a batch write, so that they are the same if it is repeated: in foreachBatch, "
-        "the batch number and a word of your own. Streams need none.",
-    ),
+_OPTIONS_TEXT = """
+# connection
+namesrv (any): The name servers, separated by ;. Default: the environment variable NAMESRV_ADDR, then localhost:9876.
+namespace (any): Prefixed to every topic and group, and removed in the topic column.
+accessKey (any): The access key (ACL user name) that requests are signed with; needs secretKey.
+secretKey (any): The secret of accessKey.
+securityToken (any): The token of a temporary access key.
+tls (any, false): Use TLS for connections: true, false, or the path of a CA file, on every machine.
+tlsCertificate (any): The path of the client certificate, if servers require one.
+tlsKey (any): The path of the certificate's private key, if it is in another file.
+tlsKeyPassword (any): The password of the private key.
+tlsVerify (any, true): Whether the certificates of servers are verified.
+# topics and filters
+subscribe (read): The topics to read, separated by commas.
+subscribePattern (read): Read the topics whose whole name matches a regular expression, also those that are created
+    later; never system, retry or dead-letter topics.
+assign (read): Read certain queues and no others: {"orders": {"broker-a": [0, 1]}}.
+tags (read): Only messages with these tags, as in: paid || refunded; filtered by the brokers.
+sql (read): Only messages whose properties meet a SQL92 condition, as in: amount > 10; filtered by the brokers.
+includeProperties (read, true): Whether there is a column with all properties; without it reading is about twice as
+    fast.
+# start and end
+startingOffsets (read): Where to start: earliest (default of a batch), latest (streams only, and their default), group
+    (its committed offsets; earliest where it has none), a relative time such as -2h, or an offset for each queue:
+    {"orders": {"broker-a": {"0": 123}}}, where -2 is earliest and -1 latest, and queues that are not named start at
+    earliest. A stream with a checkpoint continues from there instead.
+startingTimestamp (read): Start with the first message of each queue that was stored at a timestamp or later; a
+    relative time counts from planning. A queue without one starts at its end: see startingOffsetsByTimestampStrategy.
+startingOffsetsByTimestamp (read): Start each queue at its own timestamp, in milliseconds since 1970: {"orders":
+    {"broker-a": {"0": 1700000000000}}}; queues that are not named start at earliest.
+startingOffsetsByTimestampStrategy (read, latest): What to do with a queue that has no message at the starting
+    timestamp or later: latest starts at its end, error fails.
+endingOffsets (batch, latest): Where to end, exclusive: latest as of planning, group, a relative time, or an offset
+    for each queue as in startingOffsets; queues that are not named end at latest.
+endingTimestamp (batch): End before the first message of each queue that was stored at a timestamp or later, or at its
+    end.
+endingOffsetsByTimestamp (batch): End each queue at its own timestamp, as in startingOffsetsByTimestamp; queues that
+    are not named end at latest.
+failOnDataLoss (read, true): Whether a query fails when messages that it should read are gone: deleted before they
+    were read, or with their topic. Otherwise each lost range is logged, and the query goes on.
+onUnreadable (read, fail): What to do with a message whose body cannot be decompressed: fail ends the query with its
+    queue and offset, skip leaves it out, null returns it without a body; the last two are logged. A query without the
+    column body decompresses none.
+# admission control
+maxOffsetsPerTrigger (stream): The maximum number of messages of a batch (before tags or sql), shared fairly over
+    queues.
+minOffsetsPerTrigger (stream): A batch waits for this many messages, or until maxTriggerDelay is over.
+maxTriggerDelay (stream, 15m): How long minOffsetsPerTrigger may delay a batch.
+maxBytesPerTrigger (stream): The approximate maximum of bytes of a batch, as stored: when it matters, a few messages
+    are sampled at the start of the batch, and their average size is used for all.
+# tasks
+minPartitions (read): The minimum number of tasks, if there are as many messages; long queues are split.
+maxPartitions (read, 16): The maximum number of tasks, unless minPartitions is more: short queues share one, since a
+    task has a start-up cost.
+maxRecordsPerPartition (read, 500000): A task should not have more messages than this, if maxPartitions allows it.
+# group
+group (any): Reading: the consumer group of pulls; a stream commits its offsets to it after each batch, so that any
+    tool shows its lag. Members of the same group would move the same offsets, so give the query its own group.
+    Writing: the producer group.
+# tuning
+offsetPollMs (stream, 50): How long a stream caches the max offsets of queues; Spark requests them about 90 times a
+    second. With very many queues it is longer: five times as long as a poll takes.
+pullDepth (read, 16): How many pulls of one task are in flight at a time.
+pullMessages (read, 1000): How many messages one pull requests; a broker has its own limit, 32 by default on Apache's.
+# writing
+topic (write): The topic of all rows, whatever their column says; without it the column of each row decides.
+sendDepth (write, 16): How many batches of one task are in flight at a time.
+maxBatchBytes (write, 1m): The maximum size of a batch of messages; a broker accepts 4 MiB.
+maxMessageBytes (write, 4m): The maximum size of a body; a larger one fails the task before anything of its Arrow
+    batch is sent.
+sendTimeoutMs (write, 10000): How long a batch is retried before the task fails.
+deterministicIds (write, true): Whether a row that is resent has the same message id, by which readers can drop
+    repeats.
+writeId (write): The scope of the message ids of a batch write, so that they are the same if it is repeated: in
+    foreachBatch, the batch number and a word of your own. Streams need none.
+"""
+"""Each option: its name, where it applies, its default if it has one, and what it means."""
+_OPTION = re.compile(r"^(\w+) \((\w+)(?:, (\w+))?\): (.+(?:\n    .+)*)", re.MULTILINE)
+
+OPTIONS: tuple[_SparkOption, ...] = tuple(
+    _SparkOption(name, default or None, OptionMode[mode.upper()], " ".join(text.split()))
+    for name, mode, default, text in _OPTION.findall(_OPTIONS_TEXT)
 )
 
 
@@ -337,7 +190,7 @@ class OptionValues:
             if known is not None:
                 self._values[known.name] = str(value)
 
-    def _find_option(self, written: str) -> SparkOption | None:
+    def _find_option(self, written: str) -> _SparkOption | None:
         """Return the option of a name; None for what Spark adds."""
         key = written.lower()
         known = _BY_NAME.get(key)
@@ -352,7 +205,9 @@ class OptionValues:
         if key in _SPARK_INTERNAL or key.startswith(("spark.", "__")):
             return None
         raise ConfigurationError(
-            f"there is no option {written!r}", next_step=self._suggestion(key) or self._known_names()
+            f"there is no option {written!r}",
+            next_step=self._suggestion(key)
+            or f"options are: {', '.join(option.name for option in options_for(self.mode))}",
         )
 
     def _suggestion(self, key: str) -> str:
@@ -362,9 +217,6 @@ class OptionValues:
             meant = "topic" if key == "subscribe" else "subscribe"
         meant = meant or here.get(closest_match(key, here) or "")
         return f"did you mean {meant}?" if meant and key not in here else ""
-
-    def _known_names(self) -> str:
-        return f"options are: {', '.join(option.name for option in OPTIONS if option.modes & self.mode)}"
 
     def __contains__(self, name: str) -> bool:
         return name in self._values

@@ -65,12 +65,14 @@ class OffsetRangePartition(InputPartition):
 
 
 def read_partition(
-    partition: OffsetRangePartition, options: "ReadOptions", columns: tuple[str, ...]
+    partition: InputPartition, options: "ReadOptions", columns: tuple[str, ...]
 ) -> Generator[pa.RecordBatch, None, None]:
     """Read the messages of a task, as the requested columns.
 
     Raises MessagesLost if some are deleted, unless the options say to go on: then each lost range is logged.
     """
+    if not isinstance(partition, OffsetRangePartition):
+        return  # without tasks Spark makes one of its own
     context = TaskContext.get()
     if context is not None and context.attemptNumber() > 0:
         shared_pool().close()

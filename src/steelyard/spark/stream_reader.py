@@ -33,7 +33,7 @@ from steelyard.errors import MessagesLost, SteelyardError, TopicNotFound, Transp
 from steelyard.model import OffsetRange, Queue, sort_queues
 from steelyard.spark.cluster_client import ClusterClient
 from steelyard.spark.options import ReadOptions, TopicSelection
-from steelyard.spark.partition_reader import OffsetRangePartition, read_partition
+from steelyard.spark.partition_reader import read_partition
 from steelyard.spark.planning import discover_queues, make_partitions, resolve_start
 from steelyard.spark.queue_monitor import QueueMonitor, QueueSnapshot
 from steelyard.spark.stream_offset import JsonObject, StreamOffset, ranges_between
@@ -250,11 +250,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """Read one task, on an executor."""
-        return (
-            read_partition(partition, self._options, self._columns)
-            if isinstance(partition, OffsetRangePartition)
-            else iter(())
-        )
+        return read_partition(partition, self._options, self._columns)
 
     def commit(self, end: JsonObject) -> None:
         """Commit the offsets of a batch; Spark may call it again after a restart, and never for the last batch."""

@@ -15,20 +15,13 @@ from steelyard.model import StoredMessage, Subscription
 from steelyard.model.reserved_names import RETRY_PREFIX
 from steelyard.testing.broker_inspection import ConsumeProgress, DelayedMessage
 
-__all__ = [
-    "ConsumerGroupSnapshot",
-    "MessageState",
-    "TopicSnapshot",
-    "describe_cluster",
-    "describe_messages",
-    "describe_snapshot",
-]
+__all__ = ["ConsumerGroupSnapshot", "TopicSnapshot", "describe_cluster", "describe_messages", "describe_snapshot"]
 
 
 _ORIGIN_ID = "ORIGIN_MESSAGE_ID"
 
 
-class MessageState(NamedTuple):
+class _MessageState(NamedTuple):
     """The state of a message in a group."""
 
     kind: str  # ``handled``, ``waits``, ``failed``, ``dead`` or ``skipped``
@@ -78,7 +71,7 @@ class TopicSnapshot:
         return tuple(each for each in self.delayed_anywhere if each.topic == self.topic)
 
     @cached_property
-    def states(self) -> tuple[MessageState, ...]:
+    def states(self) -> tuple[_MessageState, ...]:
         """The state of each message in the group, in order."""
         group = self.group
         if group is None:
@@ -86,7 +79,7 @@ class TopicSnapshot:
         committed = {each.queue[1:]: each.committed or 0 for each in group.progress}
         # The states of messages that failed, by the ids of the originals; what is later here goes first.
         failed = {
-            origin: MessageState("failed", f"failed {_times(copy.reconsume_times)}, is redelivered")
+            origin: _MessageState("failed", f"failed {_times(copy.reconsume_times)}, is redelivered")
             for origin, copy in _by_origin(group.retries)
         }
         for delayed in self.delayed_anywhere:
@@ -94,9 +87,9 @@ class TopicSnapshot:
                 in_s = max(0, delayed.due_ms - self.now_ms) / 1000
                 times = _times(delayed.message.reconsume_times)
                 origin = delayed.message.properties.get(_ORIGIN_ID, "")
-                failed[origin] = MessageState("failed", f"failed {times}, due again in {in_s:.0f} s")
+                failed[origin] = _MessageState("failed", f"failed {times}, due again in {in_s:.0f} s")
         for origin, dead in _by_origin(group.dead_letters):
-            failed[origin] = MessageState("dead", f"given up, failed {_times(dead.reconsume_times)}")
+            failed[origin] = _MessageState("dead", f"given up, failed {_times(dead.reconsume_times)}")
         return tuple(_state(group, message, committed, failed) for message in self.messages)
 
     @property
@@ -114,19 +107,19 @@ def _state(
     group: ConsumerGroupSnapshot,
     message: StoredMessage,
     committed: Mapping[tuple[str, int], int],
-    failed: Mapping[str, MessageState],
-) -> MessageState:
+    failed: Mapping[str, _MessageState],
+) -> _MessageState:
     queue = message.queue[1:]
     if group.subscription is not None and not group.subscription.matches_tag(message.tags):
-        return MessageState("skipped", f"skipped: the group subscribes to {group.subscription.expression}")
+        return _MessageState("skipped", f"skipped: the group subscribes to {group.subscription.expression}")
     found = failed.get(message.offset_id) or failed.get(message.message_id)
     if found is not None:
         return found
     if message.offset >= committed.get(queue, 0):
-        return MessageState("waits", "waits")
+        return _MessageState("waits", "waits")
     if message.offset < group.start_offsets.get(queue, 0):
-        return MessageState("skipped", 'skipped: the group started behind it, start_from="first" includes it')
-    return MessageState("handled", "handled")
+        return _MessageState("skipped", 'skipped: the group started behind it, start_from="first" includes it')
+    return _MessageState("handled", "handled")
 
 
 def _by_origin(copies: Iterable[StoredMessage]) -> Iterator[tuple[str, StoredMessage]]:

@@ -55,7 +55,7 @@ def cli_index() -> str:
     """Write the list of pages with sessions, as the command line lists the nouns."""
     parts = [_INDEX.strip()]
     for title, panel in COMMANDS.items():
-        rows = [f"| {_linked(name)} | {cell(noun.summary)} |" for name, noun in panel.items()]
+        rows = [f"| {_linked(name)} | {cell(summary)} |" for name, summary in panel.items()]
         parts += [f"## {title}", "\n".join(["| command | what it does |", "|---|---|", *rows])]
     return "\n\n".join(parts) + "\n"
 

@@ -12,57 +12,35 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from steelyard.cli.shared.exit_codes import ExitCode, exit_code_for
+from steelyard.cli.shared.options import with_shared_options
 from steelyard.cli.shared.terminal import print_error
 from steelyard.errors import SteelyardError
 
-__all__ = [
-    "COMPLETE_VARIABLE",
-    "CommandGroup",
-    "PanelCommand",
-    "PanelGroup",
-    "add_command",
-    "examples_of",
-    "help_examples",
-    "run_app",
-]
+__all__ = ["COMPLETE_VARIABLE", "CommandGroup", "PanelGroup", "add_command", "help_examples", "run_app"]
 
 V = TypeVar("V", bound=Callable[..., None])
 
 COMPLETE_VARIABLE = "_STEELYARD_COMPLETE"
 _EXAMPLES_ATTRIBUTE = "__examples__"
 
-_OTHER_TOOLS_COMMANDS = {
-    "add": "create",
-    "consumer": "consume",
-    "consumer-group": "group",
-    "del": "delete",
-    "describe": "show",
-    "diagnose": "doctor",
-    "dlq": "dead-letters",
-    "edit": "set",
-    "get": "show",
-    "info": "show",
-    "list": "ls",
-    "new": "create",
-    "nodes": "broker",
-    "page": "dashboard",
-    "perf": "bench",
-    "produce": "send",
-    "pub": "send",
-    "publish": "send",
-    "read": "consume",
-    "remove": "delete",
-    "rm": "delete",
-    "server": "up",
-    "start": "up",
-    "status": "doctor",
-    "sub": "consume",
-    "subscribe": "consume",
-    "tail": "consume",
-    "update": "set",
-    "view": "show",
+_OTHER_TOOLS_NAMES = {
+    "bench": "perf",
+    "broker": "nodes",
+    "consume": "consumer read sub subscribe tail",
+    "create": "add new",
+    "dashboard": "page",
+    "dead-letters": "dlq",
+    "delete": "del remove rm",
+    "doctor": "diagnose status",
+    "group": "consumer-group",
+    "ls": "list",
+    "send": "produce pub publish",
+    "set": "edit update",
+    "show": "describe get info view",
+    "up": "server start",
 }
-"""Names that other tools use, and ours."""
+"""Our names, and those that other tools use."""
+_OTHER_TOOLS_COMMANDS = {theirs: ours for ours, names in _OTHER_TOOLS_NAMES.items() for theirs in names.split()}
 
 _EXAMPLE_WIDTH = 76
 """An example fits a terminal of 80 columns."""
@@ -79,18 +57,19 @@ def help_examples(*examples: str) -> Callable[[V], V]:
     return mark
 
 
-def examples_of(command: Callable[..., None]) -> tuple[str, ...]:
+def _examples_of(command: Callable[..., None]) -> tuple[str, ...]:
     """Return the examples of a command."""
     found: tuple[str, ...] = getattr(command, _EXAMPLES_ATTRIBUTE, ())
     return found
 
 
 def add_command(app: typer.Typer, name: str, command: Callable[..., None]) -> None:
-    """Add a command to an app, with its examples at the end of the help."""
+    """Add a command to an app, with the options of what it is passed, and its examples at the end of the help."""
     # Lines after \b are not wrapped; a raw docstring has \b as two characters.
     text = (command.__doc__ or "").replace("\\b\n", "\b\n")
-    shown = "\n".join(f"  {line}" for each in examples_of(command) for line in _wrap_example(each))
-    app.command(name, cls=PanelCommand, help=text, epilog=f"\b\nExamples:\n{shown}" if shown else None)(command)
+    shown = "\n".join(f"  {line}" for each in _examples_of(command) for line in _wrap_example(each))
+    add = app.command(name, cls=_PanelCommand, help=text, epilog=f"\b\nExamples:\n{shown}" if shown else None)
+    add(with_shared_options(command))
 
 
 def _wrap_example(example: str) -> Iterator[str]:
@@ -148,7 +127,7 @@ def _write_parameter_sections(command: Any, ctx: Any, formatter: Any) -> None:
                 formatter.write_dl(records)
 
 
-class PanelCommand(TyperCommand):
+class _PanelCommand(TyperCommand):
     """A command whose options are listed by panel."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:

@@ -20,15 +20,7 @@ from steelyard.client.suggestions import closest_match
 from steelyard.errors import ConfigurationError
 from steelyard.model import Permission, Queue
 
-__all__ = [
-    "decode_json_objects",
-    "decode_offsets",
-    "decode_topics",
-    "read_groups",
-    "read_json_objects",
-    "read_offsets",
-    "read_topics",
-]
+__all__ = ["decode_topics", "read_groups", "read_json_objects", "read_offsets", "read_topics"]
 
 T = TypeVar("T")
 
@@ -51,13 +43,13 @@ def _read_input(source: str, hint: str = "check the path") -> bytes:
 
 def read_json_objects(source: str, hint: str) -> list[Any]:
     """Read JSON objects from a file, or from stdin; ``hint`` says how to write them."""
-    return decode_json_objects(_read_input(source, hint), hint)
+    return _decode_json_objects(_read_input(source, hint), hint)
 
 
-def decode_json_objects(data: bytes, hint: str) -> list[Any]:
+def _decode_json_objects(data: bytes, hint: str) -> list[Any]:
     r"""Decode JSON: a list, one value, or one a line.
 
-    >>> decode_json_objects(b'[{"a": 1}]', ""), decode_json_objects(b'{"a": 1}\n{"a": 2}\n', "")
+    >>> _decode_json_objects(b'[{"a": 1}]', ""), _decode_json_objects(b'{"a": 1}\n{"a": 2}\n', "")
     ([{'a': 1}], [{'a': 1}, {'a': 2}])
     """
     try:
@@ -229,13 +221,13 @@ class _OffsetRow(msgspec.Struct):
 
 def read_offsets(source: str) -> dict[Queue, int]:
     """Read offsets from a file, or from stdin."""
-    return decode_offsets(read_json_objects(source, _OFFSETS_HINT))
+    return _decode_offsets(read_json_objects(source, _OFFSETS_HINT))
 
 
-def decode_offsets(found: Iterable[object]) -> dict[Queue, int]:
+def _decode_offsets(found: Iterable[object]) -> dict[Queue, int]:
     """Decode offsets.
 
-    >>> decode_offsets([{"topic": "orders", "broker": "broker-0", "queue_id": 3, "committed": 41, "lag": 0}])
+    >>> _decode_offsets([{"topic": "orders", "broker": "broker-0", "queue_id": 3, "committed": 41, "lag": 0}])
     {Queue(topic='orders', broker='broker-0', queue_id=3): 41}
     """
     try:

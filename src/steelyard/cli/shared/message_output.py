@@ -143,27 +143,15 @@ def _keys_text(message: StoredMessage) -> str:
     return " ".join(message.keys)
 
 
-def _properties_text(message: StoredMessage) -> str:
-    return ",".join(f"{name}={text}" for name, text in message.properties.items())
-
-
-def _body_size(message: StoredMessage) -> bytes:
-    return min(len(message.body), _MAX_SIZE).to_bytes(4, "big")
-
-
-def _body_bytes(message: StoredMessage) -> bytes:
-    return message.body
-
-
 _DIRECTIVES: dict[str, MessageFormat] = {
     "t": _text_field(lambda message: message.topic),
     "b": _text_field(lambda message: message.queue.broker),
     "q": lambda message: b"%d" % message.queue.queue_id,
     "p": lambda message: b"%d" % message.queue.queue_id,
     "o": lambda message: b"%d" % message.offset,
-    "s": _body_bytes,
+    "s": lambda message: message.body,
     "S": lambda message: b"%d" % len(message.body),
-    "R": _body_size,
+    "R": lambda message: min(len(message.body), _MAX_SIZE).to_bytes(4, "big"),
     "k": _text_field(_keys_text),
     "K": lambda message: b"%d" % len(_keys_text(message).encode(errors="surrogateescape")),
     "g": _text_field(lambda message: message.tags or ""),
@@ -172,7 +160,7 @@ _DIRECTIVES: dict[str, MessageFormat] = {
     "T": lambda message: b"%d" % message.stored_ms,
     "D": _text_field(_format_stored_time),
     "B": lambda message: b"%d" % message.born_ms,
-    "h": _text_field(_properties_text),
+    "h": _text_field(lambda message: ",".join(f"{name}={text}" for name, text in message.properties.items())),
     "r": lambda message: b"%d" % message.reconsume_times,
 }
 

@@ -1,9 +1,10 @@
 """Arguments and options that commands share: where the cluster is, output format, names, confirmation.
 
 A command names what it needs as its first parameters: an open `Admin`, the `ClientOptions` themselves or an `Output`.
-`with_shared_options` adds the matching options (``--namesrv``, ``--output`` …) and is the only place that imports the
-client, so that ``--help`` stays fast. The command line wins over ``--context`` (STEELYARD_CONTEXT), that over
-NAMESRV_ADDR, that over the context in use (`steelyard context use`), and that over localhost:9876.
+`with_shared_options`, which is applied to every command (cli/shared/commands.py), adds the matching options
+(``--namesrv``, ``--output`` …) and is the only place that imports the client, so that ``--help`` stays fast. The
+command line wins over ``--context`` (STEELYARD_CONTEXT), that over NAMESRV_ADDR, that over the context in use
+(`steelyard context use`), and that over localhost:9876.
 
 Names are completed from the cluster. A shell waits for that at every key, so completion gives up after a second and
 prints no errors.
@@ -15,7 +16,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
 from functools import partial
 from itertools import takewhile
@@ -31,12 +32,10 @@ from steelyard.model import Permission, Queue
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
     from steelyard.client.config import ClientConfig
     from steelyard.client.sync.admin import Admin
     from steelyard.client.tls import Tls
-    from steelyard.dashboard.options import DashboardOptions
 
 __all__ = [
     "TOKEN_VARIABLE",
@@ -59,9 +58,7 @@ __all__ = [
     "TopicsOption",
     "YesOption",
     "argument",
-    "client_options_of",
     "confirm",
-    "dashboard_options",
     "option",
     "parse_message_id",
     "parse_place",
@@ -70,19 +67,62 @@ __all__ = [
 ]
 
 
+option = partial(typer.Option, show_default=False)
+"""An option whose help shows no default: it has none, it is a flag, or the text says it."""
+argument = partial(typer.Argument, show_default=False)
+
+
+def _cluster_option(*names: str, **settings: Any) -> Any:
+    return typer.Option(*names, rich_help_panel="Cluster", **{"show_default": False, **settings})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientOptions:
     """The options that locate the cluster, as given; `config` checks and combines them."""
 
-    namesrv: list[str] | None = None
-    context: str | None = None
-    access_key: str | None = None
-    secret_key: str | None = None
-    tls: bool = False
-    tls_ca: str | None = None
-    tls_no_verify: bool = False
-    namespace: str = ""
-    timeout: float = 5.0
+    namesrv: Annotated[
+        list[str] | None,
+        _cluster_option(
+            metavar="ADDR",
+            help="A name server, host:port; can be repeated, or several separated by ;. Also: NAMESRV_ADDR.",
+            show_default="localhost:9876",
+        ),
+    ] = None
+    context: Annotated[
+        str | None,
+        _cluster_option(
+            metavar="NAME",
+            envvar="STEELYARD_CONTEXT",
+            help="A cluster by the name that `steelyard context add` gave it.",
+            show_envvar=True,
+        ),
+    ] = None
+    access_key: Annotated[
+        str | None,
+        _cluster_option(envvar="ROCKETMQ_ACCESS_KEY", help="Access key (ACL user name).", show_envvar=True),
+    ] = None
+    secret_key: Annotated[
+        str | None,
+        _cluster_option(
+            envvar="ROCKETMQ_SECRET_KEY",
+            help="Secret key that signs requests; safer in the environment than here.",
+            show_envvar=True,
+        ),
+    ] = None
+    tls: Annotated[bool, _cluster_option("--tls", help="Use TLS for connections.")] = False
+    tls_ca: Annotated[
+        str | None,
+        _cluster_option(metavar="FILE", help="Use TLS, and trust the certificate authorities in this file."),
+    ] = None
+    tls_no_verify: Annotated[
+        bool,
+        _cluster_option("--tls-no-verify", help="Use TLS without verifying certificates (self-signed servers)."),
+    ] = False
+    namespace: Annotated[str, _cluster_option(help="Namespace of topics and groups.")] = ""
+    timeout: Annotated[
+        float,
+        _cluster_option(min=0.001, metavar="SECONDS", help="How long to wait for a connection.", show_default=True),
+    ] = 5.0
 
     def config(self) -> "ClientConfig":
         """Return the client configuration: options, then the selected context."""
@@ -115,63 +155,6 @@ class ClientOptions:
         return self.tls or context.tls if ca is None else ca
 
 
-option = partial(typer.Option, show_default=False)
-"""An option whose help shows no default: it has none, it is a flag, or the text says it."""
-argument = partial(typer.Argument, show_default=False)
-
-
-def _cluster_option(*names: str, **settings: Any) -> Any:
-    return typer.Option(*names, rich_help_panel="Cluster", **{"show_default": False, **settings})
-
-
-def _declare_cluster_options(
-    *,
-    namesrv: Annotated[
-        list[str] | None,
-        _cluster_option(
-            metavar="ADDR",
-            help="A name server, host:port; can be repeated, or several separated by ;. Also: NAMESRV_ADDR.",
-            show_default="localhost:9876",
-        ),
-    ] = None,
-    context: Annotated[
-        str | None,
-        _cluster_option(
-            metavar="NAME",
-            envvar="STEELYARD_CONTEXT",
-            help="A cluster by the name that `steelyard context add` gave it.",
-            show_envvar=True,
-        ),
-    ] = None,
-    access_key: Annotated[
-        str | None,
-        _cluster_option(envvar="ROCKETMQ_ACCESS_KEY", help="Access key (ACL user name).", show_envvar=True),
-    ] = None,
-    secret_key: Annotated[
-        str | None,
-        _cluster_option(
-            envvar="ROCKETMQ_SECRET_KEY",
-            help="Secret key that signs requests; safer in the environment than here.",
-            show_envvar=True,
-        ),
-    ] = None,
-    tls: Annotated[bool, _cluster_option("--tls", help="Use TLS for connections.")] = False,
-    tls_ca: Annotated[
-        str | None,
-        _cluster_option(metavar="FILE", help="Use TLS, and trust the certificate authorities in this file."),
-    ] = None,
-    tls_no_verify: Annotated[
-        bool,
-        _cluster_option("--tls-no-verify", help="Use TLS without verifying certificates (self-signed servers)."),
-    ] = False,
-    namespace: Annotated[str, _cluster_option(help="Namespace of topics and groups.")] = "",
-    timeout: Annotated[
-        float,
-        _cluster_option(min=0.001, metavar="SECONDS", help="How long to wait for a connection.", show_default=True),
-    ] = 5.0,
-) -> None: ...
-
-
 def _declare_output_options(
     *,
     output: Annotated[
@@ -183,11 +166,11 @@ def _declare_output_options(
 ) -> None: ...
 
 
-_CLUSTER_PARAMETERS = tuple(inspect.signature(_declare_cluster_options).parameters.values())
+_CLUSTER_PARAMETERS = tuple(inspect.signature(ClientOptions).parameters.values())
 _OUTPUT_PARAMETERS = tuple(inspect.signature(_declare_output_options).parameters.values())
 
 
-def client_options_of(params: Mapping[str, Any], **overrides: Any) -> ClientOptions:
+def _client_options_of(params: Mapping[str, Any], **overrides: Any) -> ClientOptions:
     """Return the cluster options that a partly parsed command line has."""
     given = {each.name: params[each.name] for each in _CLUSTER_PARAMETERS if params.get(each.name) is not None}
     return ClientOptions(**{**given, **overrides})
@@ -205,15 +188,24 @@ _INJECTED = ("Admin", "ClientOptions", "Output")
 
 
 def with_shared_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Pass a command the `Admin`, `ClientOptions` and `Output` that its first parameters name, with their options."""
+    """Pass a command the `Admin`, `ClientOptions` and `Output` that its first parameters name, with their options.
+
+    A further parameter whose type is a dataclass stands for the options that its fields declare.
+    """
     own = list(inspect.signature(command).parameters.values())
     # An annotation is a class, or a name in quotes where importing the class would be slow.
     names = [getattr(each.annotation, "__name__", each.annotation) for each in own]
     injected = list(takewhile(_INJECTED.__contains__, names))
+    if not injected:
+        return command
     uses_cluster, uses_output = set(injected) != {"Output"}, "Output" in injected
     shared = (*(_OUTPUT_PARAMETERS if uses_output else ()), *(_CLUSTER_PARAMETERS if uses_cluster else ()))
+    own = own[len(injected) :]
+    groups: dict[str, Any] = {each.name: each.annotation for each in own if is_dataclass(each.annotation)}
 
     def run(**given: Any) -> None:
+        for name, group in groups.items():
+            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
         shared_values = {each.name: given.pop(each.name) for each in shared}
         values: dict[str, object] = {}
         with ExitStack() as stack:
@@ -229,7 +221,12 @@ def with_shared_options(command: Callable[..., None]) -> Callable[..., None]:
             command(*(values[name] for name in injected), **given)
 
     # Keyword-only: typer passes values by name, and the help lists a command's own options before the shared ones.
-    parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*own[len(injected) :], *shared)]
+    declared = [
+        part
+        for each in (*own, *shared)
+        for part in (inspect.signature(groups[each.name]).parameters.values() if each.name in groups else (each,))
+    ]
+    parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in declared]
     run.__dict__.update(command.__dict__, __signature__=inspect.Signature(parameters))
     run.__name__, run.__doc__, run.__annotations__ = command.__name__, command.__doc__, {}
     return run
@@ -238,16 +235,23 @@ def with_shared_options(command: Callable[..., None]) -> Callable[..., None]:
 _COMPLETION_TIMEOUT_S = 1.0
 
 
-def _complete_topics(ctx: typer.Context, incomplete: str) -> list[str]:
-    return _complete_names(ctx, incomplete, lambda admin: (topic.name for topic in admin.topics.list()))
+def _completion(names: "Callable[[Admin], Iterable[str]]") -> Callable[[typer.Context, str], list[str]]:
+    """Return a function that completes one of these names."""
+
+    def complete(ctx: typer.Context, incomplete: str) -> list[str]:
+        logging.getLogger("steelyard").addHandler(logging.NullHandler())
+        try:
+            with _new_admin(_client_options_of(ctx.params, timeout=_COMPLETION_TIMEOUT_S)) as admin:
+                return [name for name in names(admin) if name.startswith(incomplete)]
+        except SteelyardError:
+            return []
+
+    return complete
 
 
-def _complete_groups(ctx: typer.Context, incomplete: str) -> list[str]:
-    return _complete_names(ctx, incomplete, lambda admin: admin.groups.names())
-
-
-def _complete_brokers(ctx: typer.Context, incomplete: str) -> list[str]:
-    return _complete_names(ctx, incomplete, lambda admin: (broker.name for broker in admin.brokers.list()))
+_complete_topics = _completion(lambda admin: (topic.name for topic in admin.topics.list()))
+_complete_groups = _completion(lambda admin: admin.groups.names())
+_complete_brokers = _completion(lambda admin: (broker.name for broker in admin.brokers.list()))
 
 
 def _complete_members(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -256,18 +260,8 @@ def _complete_members(ctx: typer.Context, incomplete: str) -> list[str]:
         return []
     from steelyard.client.describe import short_names
 
-    return _complete_names(
-        ctx, incomplete, lambda admin: short_names(member.id for member in admin.groups.members(group)).values()
-    )
-
-
-def _complete_names(ctx: typer.Context, incomplete: str, names: "Callable[[Admin], Iterable[str]]") -> list[str]:
-    logging.getLogger("steelyard").addHandler(logging.NullHandler())
-    try:
-        with _new_admin(client_options_of(ctx.params, timeout=_COMPLETION_TIMEOUT_S)) as admin:
-            return [name for name in names(admin) if name.startswith(incomplete)]
-    except SteelyardError:
-        return []
+    members = _completion(lambda admin: short_names(member.id for member in admin.groups.members(group)).values())
+    return members(ctx, incomplete)
 
 
 def _argument(metavar: str, help_text: str, names: Callable[..., list[str]]) -> Any:
@@ -319,31 +313,6 @@ def confirm(consequence: str, yes: bool) -> None:
 
 
 TOKEN_VARIABLE = "STEELYARD_DASHBOARD_TOKEN"
-
-
-def dashboard_options(
-    *,
-    port: int | None,
-    token: str | None,
-    hosts: list[str] | None,
-    read_only: bool,
-    audit: "Path | None",
-    host: str = "127.0.0.1",
-    allow_remote: bool = False,
-) -> "DashboardOptions":
-    """Return the dashboard options of `up` and `dashboard` as one value, checked."""
-    from steelyard.dashboard.options import DashboardOptions
-
-    given = {} if token is None else {"token": token}
-    return DashboardOptions(
-        host=host,
-        port=port,
-        extra_hosts=tuple(hosts or ()),
-        read_only=read_only,
-        audit_file=audit,
-        allow_remote=allow_remote,
-        **given,
-    )
 
 
 class TopicPermission(StrEnum):

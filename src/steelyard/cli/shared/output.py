@@ -54,18 +54,17 @@ def columns(*specs: str, **show: Callable[[Any], str]) -> list[TableColumn]:
     return made
 
 
-def fields_of(value: Any, **more: object) -> dict[str, object]:
-    """Return the fields of a dataclass as a row: a queue becomes topic, broker and queue_id; ``more`` adds or replaces.
+def fields_of(value: Any, *names: str, **more: object) -> dict[str, object]:
+    """Return the fields of a dataclass, or the attributes of these names, as a row; ``more`` adds or replaces.
 
-    The names of those fields are JSON keys of the command line: renaming one is a change that users see.
+    A queue becomes topic, broker and queue_id. The names are JSON keys of the command line: renaming a field is a
+    change that users see.
     """
     row: dict[str, object] = {}
-    for field in fields(value):
-        each = getattr(value, field.name)
-        if isinstance(each, Queue):
-            row |= {"topic": each.topic, "broker": each.broker, "queue_id": each.queue_id}
-        else:
-            row[field.name] = each
+    for name in names or [field.name for field in fields(value)]:
+        each = getattr(value, name)
+        is_queue = isinstance(each, Queue)
+        row |= {"topic": each.topic, "broker": each.broker, "queue_id": each.queue_id} if is_queue else {name: each}
     return row | more
 
 
