@@ -36,7 +36,7 @@ from typing import TypeAlias, TypeVar
 from msgspec.structs import replace
 
 from steelyard.errors import ConfigurationError, ProtocolError, ServerError, SteelyardError
-from steelyard.nameserver.broker_registry import READ, WRITE, BrokerRegistry, normalize_version, remove_write_permission
+from steelyard.nameserver.broker_registry import READ, WRITE, BrokerRegistry, remove_write_permission
 from steelyard.nameserver.options import NameServerOptions, apache_settings, apply_apache_settings
 from steelyard.nameserver.validation import (
     MAX_KEY_VALUE_BYTES,
@@ -76,7 +76,7 @@ from steelyard.wire.headers.nameserver import (
     WritePermissionRequest,
     WritePermissionResponse,
 )
-from steelyard.wire.json_body import ById, JsonBody, always_written_map
+from steelyard.wire.json_body import ById, JsonBody, always_written
 from steelyard.wire.limits import FRAME_BYTES, REGISTRATION_MARKS
 
 __all__ = ["HANDLERS", "NameServerCore"]
@@ -93,8 +93,8 @@ and go."""
 
 
 class _SavedState(JsonBody, frozen=True, kw_only=True):
-    key_values: Mapping[str, Mapping[str, str]] = always_written_map("configTable")
-    settings: Mapping[str, str] = always_written_map()
+    key_values: Mapping[str, Mapping[str, str]] = always_written({}, "configTable")
+    settings: Mapping[str, str] = always_written({})
 
 
 class _KVConfig:
@@ -268,7 +268,7 @@ def _query_data_version(core: NameServerCore, command: Command, _peer: Peer, now
     replica = core.registry.record_heartbeat(header.cluster_name, header.broker_addr, now_ms)
     if replica is None:
         return response_to(command, fields=QueryVersionResponse(True))
-    is_changed = sent is None or normalize_version(sent) != replica.version
+    is_changed = sent is None or sent.normalized() != replica.version
     return response_to(command, fields=QueryVersionResponse(is_changed), body=encode_body(replica.version))
 
 

@@ -78,20 +78,19 @@ def _group_view(state: BrokerCoreState, group: ConsumerGroup, now_ms: int) -> Gr
     return GroupExtension(
         epoch=group.epoch,
         findings=tuple(warning.message for warning in find_warnings(group)) or None,
-        members=tuple(_member_view(group.members[client_id]) for client_id in group.ids),
+        members=tuple(
+            MemberEntry(
+                id=member.id,
+                leaving=member.leaving,
+                ours=member.is_steelyard,
+                strategy=member.strategy,
+                topics=tuple(sorted(member.subscriptions)),
+            )
+            for member in map(group.members.__getitem__, group.ids)
+        ),
         owners=owners_by_topic(state, group, now_ms),
         queues=queues,
         settled=state.queue_locks.is_settled(group.name, now_ms),
-    )
-
-
-def _member_view(member: GroupMember) -> MemberEntry:
-    return MemberEntry(
-        id=member.id,
-        leaving=member.leaving,
-        ours=member.is_steelyard,
-        strategy=member.strategy,
-        topics=tuple(sorted(member.subscriptions)),
     )
 
 
@@ -111,9 +110,15 @@ def _consumer_connections(state: BrokerCoreState, request: Command, _peer: Peer,
     return response_to(request, body=encode_body(body))
 
 
-def _to_connection(member: GroupMember) -> ConnectionEntry:
+def _to_connection(
+    client: GroupMember | RegisteredProducer, extension: ClientExtension | None = None
+) -> ConnectionEntry:
     return ConnectionEntry(
-        client_address=member.peer.address, client_id=member.id, language=member.language, version=member.version
+        client_address=client.peer.address,
+        client_id=client.id,
+        language=client.language,
+        steelyard=extension,
+        version=client.version,
     )
 
 
@@ -122,16 +127,7 @@ def _producer_connections(state: BrokerCoreState, request: Command, _peer: Peer,
     producers = state.producers.in_group(name)
     if not producers:
         raise system_error(f"the producer group[{name}] not exist")
-    connections = tuple(
-        ConnectionEntry(
-            client_address=each.peer.address,
-            client_id=each.id,
-            language=each.language,
-            steelyard=_latency_report(state, request, each, now_ms),
-            version=each.version,
-        )
-        for each in producers
-    )
+    connections = tuple(_to_connection(each, _latency_report(state, request, each, now_ms)) for each in producers)
     return response_to(request, body=encode_body(ProducerConnections(connections=connections)))
 
 

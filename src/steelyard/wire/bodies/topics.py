@@ -19,7 +19,7 @@ from steelyard.wire.bodies.common import TableVersion
 from steelyard.wire.codes import Version
 from steelyard.wire.compression import decompress
 from steelyard.wire.java_json import Int32, Int64
-from steelyard.wire.json_body import ById, JsonBody, always_written, always_written_map, decode_body
+from steelyard.wire.json_body import ById, JsonBody, always_written, decode_body
 from steelyard.wire.sysflag import COMPRESSED
 
 __all__ = [
@@ -81,7 +81,7 @@ class RouteBody(JsonBody, frozen=True, kw_only=True):
     """The route of a topic (Java: TopicRouteData)."""
 
     brokers: tuple[BrokerEntry, ...] = always_written((), "brokerDatas")
-    filter_servers: Mapping[str, tuple[str, ...]] = always_written_map("filterServerTable")
+    filter_servers: Mapping[str, tuple[str, ...]] = always_written({}, "filterServerTable")
     order: str | None = field(default=None, name="orderTopicConf")
     queues: tuple[QueueEntry, ...] = always_written((), "queueDatas")
     mappings: Mapping[str, QueueMapping] | None = field(default=None, name="topicQueueMappingByBroker")
@@ -130,8 +130,8 @@ def _permission(number: int) -> Permission:
 class ClusterBody(JsonBody, frozen=True, kw_only=True):
     """Every broker by name, and the names in each cluster (Java: ClusterInfo)."""
 
-    brokers: Mapping[str, BrokerEntry] = always_written_map("brokerAddrTable")
-    clusters: Mapping[str, tuple[str, ...]] = always_written_map("clusterAddrTable")
+    brokers: Mapping[str, BrokerEntry] = always_written({}, "brokerAddrTable")
+    clusters: Mapping[str, tuple[str, ...]] = always_written({}, "clusterAddrTable")
 
 
 class BrokerMemberGroup(JsonBody, frozen=True, kw_only=True):
@@ -199,7 +199,7 @@ class TopicConfigTable(JsonBody, frozen=True, kw_only=True):
 
     version: TableVersion | None = field(default=None, name="dataVersion")
     mapping_version: TableVersion | None = field(default=None, name="mappingDataVersion")
-    topics: Mapping[str, TopicConfig] = always_written_map("topicConfigTable")
+    topics: Mapping[str, TopicConfig] = always_written({}, "topicConfigTable")
     mapping_details: Mapping[str, QueueMappingDetail] | None = field(default=None, name="topicQueueMappingDetailMap")
     mappings: Mapping[str, QueueMapping] | None = field(default=None, name="topicQueueMappingInfoMap")
 
