@@ -214,7 +214,11 @@ class BrokerRegistry:
         if holder and holder.address != replica.address and _state_version(holder.version) > _state_version(version):
             if known is not None:
                 self._remove(known)
-            return RegistrationResult(None, _outvoted_remark(holder))
+            remark = (
+                f"not registered: {holder.address} has the id {holder.broker_id} of the broker {holder.broker} "
+                f"and the larger state version, {_state_version(holder.version)}"
+            )
+            return RegistrationResult(None, remark)
         if known is not None:
             # Its topics stay if it is the same broker.
             is_same = (known.cluster, known.broker) == (replica.cluster, replica.broker)
@@ -395,13 +399,6 @@ def _queue_entry(broker: str, topic: TopicConfig, is_writable: bool) -> QueueEnt
         read_queues=topic.read_queues,
         sys_flag=topic.sys_flag,
         write_queues=topic.write_queues,
-    )
-
-
-def _outvoted_remark(holder: BrokerReplica) -> str:
-    return (
-        f"not registered: {holder.address} has the id {holder.broker_id} of the broker {holder.broker} "
-        f"and the larger state version, {_state_version(holder.version)}"
     )
 
 

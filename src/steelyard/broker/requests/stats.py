@@ -108,7 +108,7 @@ def _consume_stats_of(state: BrokerCoreState, group: str, topic: BrokerTopic, no
 
 def _queue_progress(state: BrokerCoreState, group: str, topic: BrokerTopic, number: int) -> ConsumeOffset:
     committed = max(0, state.offsets.get(group, topic.name, number) or 0)
-    pulled = state.offsets.pulled_offset(group, topic.name, number) or 0
+    pulled = state.offsets.pulled_in(group, topic.name).get(number) or 0
     consumed_ms = _stored_ms(state, topic, number, committed - 1)
     return ConsumeOffset(
         broker_offset=state.store.bounds(topic.name_bytes, number)[1],

@@ -41,6 +41,7 @@ __all__ = [
 
 
 _EVERY_PERMISSION = sum(Permission)
+"""Only the named bits are decoded: Python caches every other combination forever."""
 
 
 class BrokerEntry(JsonBody, frozen=True, kw_only=True):
@@ -94,7 +95,12 @@ class RouteBody(JsonBody, frozen=True, kw_only=True):
                 BrokerAddresses(entry.broker_name, entry.cluster or "", dict(entry.addresses)) for entry in self.brokers
             ),
             tuple(
-                QueueCounts(entry.broker_name, entry.read_queues, entry.write_queues, _permission(entry.permission))
+                QueueCounts(
+                    entry.broker_name,
+                    entry.read_queues,
+                    entry.write_queues,
+                    Permission(entry.permission & _EVERY_PERMISSION),
+                )
                 for entry in self.queues
             ),
             self.order,
@@ -120,11 +126,6 @@ class RouteBody(JsonBody, frozen=True, kw_only=True):
                 for counts in route.counts
             ),
         )
-
-
-def _permission(number: int) -> Permission:
-    # Only the named bits: Python caches every other combination forever.
-    return Permission(number & _EVERY_PERMISSION)
 
 
 class ClusterBody(JsonBody, frozen=True, kw_only=True):
