@@ -40,28 +40,19 @@ def register_heartbeat(state: BrokerCoreState, heartbeat: MemberHeartbeat, now_m
     group = state.consumers.group(heartbeat.group)
     assert group is not None
     if found.changed:
-        _record_membership(state, heartbeat, found, now_ms)
+        event = MembershipEvent.LEAVING if heartbeat.leaving else None
+        if found.joined:
+            is_new = state.queue_locks.is_settled(heartbeat.group, now_ms)
+            event = MembershipEvent.JOINED if is_new else MembershipEvent.RETURNED
+        elif found.subscriptions_changed:
+            event = MembershipEvent.RESUBSCRIBED
+        if event is not None:
+            state.rebalance_history.record_member_event(heartbeat.group, heartbeat.id, event, now_ms)
         _group_changed(state, group, now_ms)
     elif found.disconnected_ms is not None and group.changed_ms >= found.disconnected_ms:
         # It may have missed a notification while it was disconnected.
         _notify(state, group, group.members[heartbeat.id])
     return found
-
-
-def _record_membership(
-    state: BrokerCoreState, heartbeat: MemberHeartbeat, result: HeartbeatResult, now_ms: int
-) -> None:
-    """Record in the rebalance history what a heartbeat changed."""
-    if result.joined:
-        is_new = state.queue_locks.is_settled(heartbeat.group, now_ms)
-        event = MembershipEvent.JOINED if is_new else MembershipEvent.RETURNED
-    elif result.subscriptions_changed:
-        event = MembershipEvent.RESUBSCRIBED
-    elif heartbeat.leaving:
-        event = MembershipEvent.LEAVING
-    else:
-        return
-    state.rebalance_history.record_member_event(heartbeat.group, heartbeat.id, event, now_ms)
 
 
 def unregister(state: BrokerCoreState, member: GroupMember, peer: Peer, now_ms: int) -> None:

@@ -10,6 +10,7 @@ does no harm.
 
 from enum import Enum
 
+from steelyard.broker.queue_locks import QueueLock
 from steelyard.broker.state import BrokerCoreState
 from steelyard.broker.validation import BROKER_GROUPS
 from steelyard.wire.command import Peer
@@ -40,15 +41,7 @@ def commit_offset(
     if group in BROKER_GROUPS:
         return CommitResult.FENCED
     lock = state.queue_locks.holder(group, topic, queue_id, now_ms)
-    member = None if lock is None else state.consumers.on_connection(peer, group)
-    if lock is not None and epoch is not None and epoch != lock.epoch:
-        is_fenced = True
-    elif lock is not None and member is not None:
-        is_fenced = member.id != lock.owner
-    else:
-        known = None if lock is None and epoch is None else offsets.get(group, topic, queue_id)
-        is_fenced = known is not None and offset < known
-    if is_fenced:
+    if _is_fenced(state, lock, peer, group, topic, queue_id, offset, epoch):
         offsets.fenced_commits += 1
         state.event_counters.fenced_commits.add(group)
         return CommitResult.FENCED
@@ -56,3 +49,25 @@ def commit_offset(
         return CommitResult.RESET
     offsets.put(group, topic, queue_id, offset)
     return CommitResult.COMMITTED
+
+
+def _is_fenced(
+    state: BrokerCoreState,
+    lock: QueueLock | None,
+    peer: Peer,
+    group: str,
+    topic: str,
+    queue_id: int,
+    offset: int,
+    epoch: int | None,
+) -> bool:
+    if lock is not None:
+        if epoch is not None and epoch != lock.epoch:
+            return True
+        member = state.consumers.on_connection(peer, group)
+        if member is not None:
+            return member.id != lock.owner
+    elif epoch is None:
+        return False
+    known = state.offsets.get(group, topic, queue_id)
+    return known is not None and offset < known

@@ -212,14 +212,11 @@ class TrafficStats:
         if now_ms - self._samples[-1].at_ms >= _SECOND_MS:
             self._samples.append(self._sample(now_ms))
         if now_ms // _FOLD_MS != self._folded_ms // _FOLD_MS:
-            self._fold(self._counters())
+            self._fold((self.stored, self.delivered, *self._topics.values(), *self._pairs.values()))
             self._folded_ms = now_ms
         if now_ms // _DAY_MS != self._day:
             self._day = now_ms // _DAY_MS
             self._daily_totals = (self._daily_totals[1], (self.stored.messages, self.delivered.messages))
-
-    def _counters(self) -> Iterable[TrafficCounter]:
-        return (self.stored, self.delivered, *self._topics.values(), *self._pairs.values())
 
     def _fold(self, counters: Iterable[TrafficCounter]) -> None:
         for counter in counters:
