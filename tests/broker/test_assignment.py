@@ -123,7 +123,7 @@ def mode(harness: BrokerHarness, topic: str, wanted: MessageRequestMode) -> tupl
 
 def test_only_pull_is_taken() -> None:
     harness = BrokerHarness()
-    harness.state.topics.get_or_create_single_queue("orders", harness.now_ms)
+    harness.state.topics.get_or_create("orders", 1, harness.now_ms)
     assert mode(harness, "orders", MessageRequestMode.PULL) == (0, "")
     code, remark = mode(harness, "orders", MessageRequestMode.POP)
     assert code == 29

@@ -33,7 +33,7 @@ def test_java_gets_plain_ids_and_nothing_else() -> None:
 def test_ours_gets_members_queues_and_owners_beside_the_ids() -> None:
     harness = BrokerHarness()
     topic = structs.replace(
-        harness.state.topics.get_or_create_single_queue("seed", harness.now_ms).settings, name="orders", read_queues=3
+        harness.state.topics.get_or_create("seed", 1, harness.now_ms).settings, name="orders", read_queues=3
     )
     harness.state.topics.put(topic, harness.now_ms)
     ours, java = FakeConsumer(harness, "b-ours"), FakeConsumer(harness, "a-java", ours=False)

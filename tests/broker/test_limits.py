@@ -139,10 +139,10 @@ def test_places_of_pulls_are_remembered_up_to_a_number(monkeypatch: pytest.Monke
     for queue_id in range(5):
         table.record_pull("billing", "orders", queue_id, 7)
     table.record_pull("billing", "orders", 0, 8)
-    assert [table.pulled_offset("billing", "orders", queue_id) for queue_id in range(5)] == [8, 7, 7, None, None]
+    assert [table.pulled_in("billing", "orders").get(queue_id) for queue_id in range(5)] == [8, 7, 7, None, None]
     table.forget_topic("orders")
     table.record_pull("billing", "orders", 4, 9)
-    assert table.pulled_offset("billing", "orders", 4) == 9
+    assert table.pulled_in("billing", "orders").get(4) == 9
 
 
 def test_settings_that_could_not_be_saved_with_the_others_are_refused() -> None:

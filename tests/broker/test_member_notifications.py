@@ -76,14 +76,14 @@ def test_a_member_that_wants_another_topic_or_begins_to_leave_is_a_change() -> N
 def test_other_queues_of_a_topic_that_is_wanted_are_a_change() -> None:
     harness = BrokerHarness()
     (client,) = crowd(harness, 1)
-    seed = harness.state.topics.get_or_create_single_queue("unrelated", harness.now_ms).settings
+    seed = harness.state.topics.get_or_create("unrelated", 1, harness.now_ms).settings
     reported = []
     for queues in (4, 6, 6):
         harness.state.topics.put(structs.replace(seed, name="orders", read_queues=queues), harness.now_ms)
         harness.advance(600)
         reported.append(client.pop_notifications())
     assert reported == [1, 1, 0]
-    harness.state.topics.get_or_create_single_queue("also-unrelated", harness.now_ms)
+    harness.state.topics.get_or_create("also-unrelated", 1, harness.now_ms)
     harness.advance(600)
     assert client.pop_notifications() == 0
 

@@ -38,7 +38,7 @@ class Storm:
 
     def __init__(self) -> None:
         self.harness = BrokerHarness()
-        seed = self.harness.state.topics.get_or_create_single_queue("seed", self.harness.now_ms).settings
+        seed = self.harness.state.topics.get_or_create("seed", 1, self.harness.now_ms).settings
         self.harness.state.topics.put(structs.replace(seed, name="orders", read_queues=QUEUES), self.harness.now_ms)
         self.players = {name: Player(self.harness, name) for name in NAMES}
         self.highest = 0

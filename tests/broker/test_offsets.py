@@ -216,7 +216,7 @@ def test_offsets_of_a_topic_and_of_a_group_can_be_forgotten() -> None:
             offsets.reset(group, topic, 1, 7)
     offsets.forget_topic("t")
     assert (offsets.topics_of("a"), offsets.groups_of("t"), offsets.groups_of("u")) == (["u"], [], ["a", "b"])
-    assert (offsets.pulled_offset("a", "t", 0), offsets.pop_reset("a", "t", 1, 9)) == (None, None)
+    assert (offsets.pulled_in("a", "t").get(0), offsets.pop_reset("a", "t", 1, 9)) == (None, None)
     offsets.forget_group("a")
     assert (offsets.committed_in("a", "u"), offsets.committed_in("b", "u")) == ({}, {0: 5, 1: 7})
     assert list(offsets.table().offsets) == ["u@b"]

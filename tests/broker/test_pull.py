@@ -332,7 +332,7 @@ def test_a_commit_for_which_there_is_no_room_does_not_keep_a_pull_from_reading(
 def test_where_a_pull_ended_is_remembered(harness: BrokerHarness) -> None:
     store_messages(harness, [b"x"] * 9)
     pull(harness, pull_header(3, most=2))
-    assert harness.state.offsets.pulled_offset("billing", "orders", 0) == 5
+    assert harness.state.offsets.pulled_in("billing", "orders").get(0) == 5
 
 
 PULLS = [frame for frame in golden_frames() if frame.request_code in (11, 361) and frame.release == "5.5.0"]

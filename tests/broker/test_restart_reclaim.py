@@ -14,7 +14,7 @@ def started(clients: int = 2, *, restart: bool = True) -> tuple[BrokerHarness, l
     """Let members join, hold queues 0, 1, … one each, and the broker start again."""
     harness = BrokerHarness()
     topic = structs.replace(
-        harness.state.topics.get_or_create_single_queue("seed", harness.now_ms).settings, name="orders", read_queues=4
+        harness.state.topics.get_or_create("seed", 1, harness.now_ms).settings, name="orders", read_queues=4
     )
     harness.state.topics.put(topic, harness.now_ms)
     found = [FakeConsumer(harness, f"c{number}") for number in range(clients)]

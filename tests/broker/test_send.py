@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from steelyard.broker.options import BrokerOptions
 from steelyard.model.reserved_names import NOT_WRITABLE_TOPICS
@@ -114,7 +115,8 @@ def test_the_first_send_makes_the_topic_after_the_pattern() -> None:
 def test_a_topic_that_cannot_be_written_by_its_permission_is_written_all_the_same() -> None:
     harness = BrokerHarness()
     harness.request(310, message(properties=_TEXT))
-    harness.state.topics.set_permission("orders", 4, START_MS)
+    read_only = structs.replace(harness.state.topics["orders"].settings, permission=4)
+    harness.state.topics.put(read_only, START_MS)
     _answer(harness.request(310, message(properties=_TEXT)))
 
 

@@ -88,7 +88,7 @@ def test_the_same_settings_again_change_nothing() -> None:
 def test_a_saved_table_comes_back_with_a_newer_version() -> None:
     topics = table()
     topics.get_or_create_for_send("orders", "TBW102", 4, _NOW)
-    topics.set_permission("orders", READ, _NOW)
+    topics.put(structs.replace(topics["orders"].settings, permission=READ), _NOW)
     saved = decode_body(TopicConfigTable, encode_body(topics.table()))
     again = table(saved=saved)
     assert again["orders"].settings == topics["orders"].settings

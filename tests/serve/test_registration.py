@@ -20,7 +20,7 @@ def test_the_topic_table_is_built_when_it_is_sent_and_not_with_every_topic() -> 
         announcer = NameServerRegistration(broker, [_NOBODY], lambda: 0)
         with patch.object(BrokerTopics, "table", autospec=True, side_effect=BrokerTopics.table) as made:
             for number in range(200):
-                broker.state.topics.get_or_create_single_queue(f"topic-{number}", 0)
+                broker.state.topics.get_or_create(f"topic-{number}", 1, 0)
                 announcer.run_when_registered(lambda: None)
         announcer.close()
         assert made.call_count == 1, f"{made.call_count} tables were made for what is told once"
@@ -32,7 +32,7 @@ def test_creating_a_topic_does_not_wait_without_name_servers() -> None:
     async def scenario() -> None:
         broker = BrokerCore.open(BrokerOptions(), MemoryDisk(), now_ms=0)
         announcer, done = NameServerRegistration(broker, [], lambda: 0), asyncio.Event()
-        broker.state.topics.get_or_create_single_queue("topic", 0)
+        broker.state.topics.get_or_create("topic", 1, 0)
         announcer.run_when_registered(done.set)
         assert done.is_set()
 

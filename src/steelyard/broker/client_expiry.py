@@ -14,7 +14,15 @@ from steelyard.wire.codes import RequestCode
 from steelyard.wire.command import CloseConnection, Peer
 from steelyard.wire.headers.common import GroupRequest
 
-__all__ = ["connection_closed", "queue_counts", "register_heartbeat", "shift_deadlines", "tick", "unregister"]
+__all__ = [
+    "connection_closed",
+    "owners_by_topic",
+    "queue_counts",
+    "register_heartbeat",
+    "shift_deadlines",
+    "tick",
+    "unregister",
+]
 
 _STALL_MS = 5_000
 """A gap between two ticks in which nothing else was done either."""
@@ -32,28 +40,19 @@ def register_heartbeat(state: BrokerCoreState, heartbeat: MemberHeartbeat, now_m
     group = state.consumers.group(heartbeat.group)
     assert group is not None
     if found.changed:
-        _record_membership(state, heartbeat, found, now_ms)
+        event = MembershipEvent.LEAVING if heartbeat.leaving else None
+        if found.joined:
+            is_new = state.queue_locks.is_settled(heartbeat.group, now_ms)
+            event = MembershipEvent.JOINED if is_new else MembershipEvent.RETURNED
+        elif found.subscriptions_changed:
+            event = MembershipEvent.RESUBSCRIBED
+        if event is not None:
+            state.rebalance_history.record_member_event(heartbeat.group, heartbeat.id, event, now_ms)
         _group_changed(state, group, now_ms)
     elif found.disconnected_ms is not None and group.changed_ms >= found.disconnected_ms:
         # It may have missed a notification while it was disconnected.
         _notify(state, group, group.members[heartbeat.id])
     return found
-
-
-def _record_membership(
-    state: BrokerCoreState, heartbeat: MemberHeartbeat, result: HeartbeatResult, now_ms: int
-) -> None:
-    """Record in the rebalance history what a heartbeat changed."""
-    if result.joined:
-        is_new = state.queue_locks.is_settled(heartbeat.group, now_ms)
-        event = MembershipEvent.JOINED if is_new else MembershipEvent.RETURNED
-    elif result.subscriptions_changed:
-        event = MembershipEvent.RESUBSCRIBED
-    elif heartbeat.leaving:
-        event = MembershipEvent.LEAVING
-    else:
-        return
-    state.rebalance_history.record_member_event(heartbeat.group, heartbeat.id, event, now_ms)
 
 
 def unregister(state: BrokerCoreState, member: GroupMember, peer: Peer, now_ms: int) -> None:
@@ -139,6 +138,17 @@ def queue_counts(state: BrokerCoreState, group: ConsumerGroup) -> dict[str, int]
         topic = state.topics.get(name)
         counts[name] = topic.read_queues if topic is not None and topic.is_readable else 0
     return counts
+
+
+def owners_by_topic(state: BrokerCoreState, group: ConsumerGroup, now_ms: int) -> dict[str, tuple[int, ...]]:
+    """Return, for each subscribed topic and queue, the index of its owner among the ids; -1 if no member owns it."""
+    indexes = {client_id: index for index, client_id in enumerate(group.ids)}
+    owners = {topic: [-1] * count for topic, count in queue_counts(state, group).items()}
+    for (topic, queue_id), lock in state.queue_locks.held_queues(group.name, now_ms):
+        row = owners.get(topic, ())
+        if queue_id < len(row):
+            owners[topic][queue_id] = indexes.get(lock.owner, -1)
+    return {topic: tuple(row) for topic, row in owners.items()}
 
 
 def _notify_all(state: BrokerCoreState, group: ConsumerGroup) -> None:

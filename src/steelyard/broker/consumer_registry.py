@@ -238,7 +238,9 @@ class ConsumerRegistry:
         """Register or refresh the member of a heartbeat."""
         size = 0 if heartbeat.subscriptions is None else estimate_bytes(heartbeat.subscriptions)
         is_too_much = self._subscription_bytes + size > _MAX_SUBSCRIPTION_BYTES
-        if is_too_much and size > self._subscription_bytes_of(heartbeat):
+        known = self.member(heartbeat.group, heartbeat.id)
+        # Repeating the present subscriptions makes nothing worse.
+        if is_too_much and size > (0 if known is None else estimate_bytes(known.subscriptions)):
             raise system_error("the subscriptions of all members take too much memory: use fewer or shorter")
         before = self.on_connection(heartbeat.peer, heartbeat.group)
         replaced = None
@@ -273,11 +275,6 @@ class ConsumerRegistry:
         return HeartbeatResult(
             changed, disconnected_ms, needs_subscriptions, replaced, joined, resubscribed and not joined
         )
-
-    def _subscription_bytes_of(self, heartbeat: MemberHeartbeat) -> int:
-        """Return what the member's present subscriptions take: repeating them makes nothing worse."""
-        member = self.member(heartbeat.group, heartbeat.id)
-        return 0 if member is None else estimate_bytes(member.subscriptions)
 
     def _refresh(self, member: GroupMember, heartbeat: MemberHeartbeat, now_ms: int) -> None:
         number = heartbeat.peer.connection_id

@@ -31,7 +31,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from itertools import chain
 from operator import ge, gt, le, lt
-from typing import Literal, NamedTuple, TypeAlias, Union, cast
+from typing import Literal, NamedTuple, TypeAlias, cast
 
 from msgspec import Struct
 
@@ -149,75 +149,64 @@ MAX_DEPTH = 100
 
 Operator: TypeAlias = Literal["=", "<>", ">", ">=", "<", "<="]
 StringMatchKind: TypeAlias = Literal["CONTAINS", "STARTSWITH", "ENDSWITH"]
-Node: TypeAlias = Union[
-    "PropertyRef",
-    "TextLiteral",
-    "NumberLiteral",
-    "BooleanLiteral",
-    "Negation",
-    "Not",
-    "Comparison",
-    "IsNull",
-    "InList",
-    "StringMatch",
-    "Between",
-    "And",
-    "Or",
-]
 
 
-class PropertyRef(Struct, frozen=True):
+class Node(Struct, frozen=True):
+    """A node of a condition's tree."""
+
+
+class PropertyRef(Node, frozen=True):
     """The value of a property: a string, or null if the message does not have it."""
 
     name: str
 
 
-class TextLiteral(Struct, frozen=True):
+class TextLiteral(Node, frozen=True):
     """A string in quotes."""
 
     value: str
 
 
-class NumberLiteral(Struct, frozen=True):
+class NumberLiteral(Node, frozen=True):
     """A number as written, so never negative: an int, or a float if it was written with a fraction."""
 
     value: float
 
 
-class BooleanLiteral(Struct, frozen=True):
+class BooleanLiteral(Node, frozen=True):
     """TRUE, FALSE or NULL."""
 
     value: bool | None
 
 
-class Negation(Struct, frozen=True):
+class Negation(Node, frozen=True):
     """A minus sign and its operand; null for anything but a number."""
 
-    operand: "Node"
+    operand: Node
 
 
-class Not(Struct, frozen=True):
+class Not(Node, frozen=True):
     """The negation of a condition; null for null."""
 
-    operand: "Node"
+    operand: Node
 
 
-class Comparison(Struct, frozen=True):
+class Comparison(Node, frozen=True):
     """Two values and an operator."""
 
     operator: Operator
-    left: "Node"
-    right: "Node"
+    left: Node
+    right: Node
 
 
-class IsNull(Struct, frozen=True):
+class IsNull(Node, frozen=True):
     """IS NULL, or IS NOT NULL."""
 
-    operand: "Node"
+    operand: Node
     negated: bool = False
 
 
-class InList(Struct, frozen=True):
+class InList(Node, frozen=True):
     """IN, or NOT IN, a list of strings."""
 
     operand: PropertyRef
@@ -225,34 +214,34 @@ class InList(Struct, frozen=True):
     negated: bool = False
 
 
-class StringMatch(Struct, frozen=True):
+class StringMatch(Node, frozen=True):
     """CONTAINS, STARTSWITH or ENDSWITH a string, or NOT."""
 
     search: StringMatchKind
-    operand: "Node"
+    operand: Node
     text: str
     negated: bool = False
 
 
-class Between(Struct, frozen=True):
+class Between(Node, frozen=True):
     """BETWEEN two values, both included, or NOT BETWEEN."""
 
-    operand: "Node"
-    low: "Node"
-    high: "Node"
+    operand: Node
+    low: Node
+    high: Node
     negated: bool = False
 
 
-class And(Struct, frozen=True):
+class And(Node, frozen=True):
     """A chain of ANDs."""
 
-    parts: tuple["Node", ...]
+    parts: tuple[Node, ...]
 
 
-class Or(Struct, frozen=True):
+class Or(Node, frozen=True):
     """A chain of ORs."""
 
-    parts: tuple["Node", ...]
+    parts: tuple[Node, ...]
 
 
 _RESERVED_WORDS = frozenset("NOT AND OR BETWEEN IN TRUE FALSE NULL IS CONTAINS STARTSWITH ENDSWITH".split())
@@ -304,7 +293,9 @@ def tokenize(text: str) -> Iterator[_Token]:
         elif text.startswith("--", at) and (line_end := _LINE_END.search(text, at) if at < last_line_end else None):
             at = line_end.end()
         elif text[at] == "'":
-            end = _text_end(text, at)
+            end = _find_close(text, "'", start=at + 1, opened=at)
+            while text.startswith("''", end):
+                end = _find_close(text, "'", start=end + 2, opened=at)
             yield _Token("text", text[at + 1 : end].replace("''", "'"), at)
             at = end + 1
         else:
@@ -344,13 +335,6 @@ def _plain_token(text: str, at: int) -> _Token:
     if sign := _SIGN.match(text, at):
         return _Token(sign[0], sign[0], at)
     raise _syntax_error(f"{text[at]!r} means nothing here", at)
-
-
-def _text_end(text: str, at: int) -> int:
-    end = _find_close(text, "'", start=at + 1, opened=at)
-    while text.startswith("''", end):
-        end = _find_close(text, "'", start=end + 2, opened=at)
-    return end
 
 
 def _find_close(text: str, delimiter: str, *, start: int, opened: int) -> int:
@@ -515,28 +499,20 @@ def _parse_leaf(token: _Token) -> Node:
         case "text":
             return TextLiteral(token.value)
         case "whole":
-            return _parse_whole_literal(token)
+            digits = token.value.rstrip("lL")
+            if len(digits) > _MAX_LONG_DIGITS or int(digits) > _MAX_LONG:
+                raise _syntax_error(f"{_shorten(digits)} is more than {_MAX_LONG}, the largest whole number", token.at)
+            return NumberLiteral(int(digits))
         case "fraction":
-            return _parse_fraction_literal(token)
+            value, what = float(token.value), _shorten(token.value)
+            if math.isinf(value):
+                raise _syntax_error(f"{what} is too large for a number", token.at)
+            if value == 0:
+                raise _syntax_error(f"{what} is too small for a fraction: write 0 if you mean zero", token.at)
+            return NumberLiteral(value)
         case "TRUE" | "FALSE" | "NULL":
             return BooleanLiteral(_BOOLEANS[token.kind])
     raise _syntax_error(f"a property, a constant or a parenthesis is expected, not {token}", token.at)
-
-
-def _parse_whole_literal(token: _Token) -> NumberLiteral:
-    digits = token.value.rstrip("lL")
-    if len(digits) > _MAX_LONG_DIGITS or int(digits) > _MAX_LONG:
-        raise _syntax_error(f"{_shorten(digits)} is more than {_MAX_LONG}, the largest whole number", token.at)
-    return NumberLiteral(int(digits))
-
-
-def _parse_fraction_literal(token: _Token) -> NumberLiteral:
-    value = float(token.value)
-    if math.isinf(value):
-        raise _syntax_error(f"{_shorten(token.value)} is too large for a number", token.at)
-    if value == 0:
-        raise _syntax_error(f"{_shorten(token.value)} is too small for a fraction: write 0 if you mean zero", token.at)
-    return NumberLiteral(value)
 
 
 def _require_condition(part: _ParsedNode) -> _ParsedNode:

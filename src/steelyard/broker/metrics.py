@@ -21,7 +21,7 @@ from steelyard.broker.validation import BROKER_GROUPS
 from steelyard.errors import StoreError
 from steelyard.metrics import rocketmq_metrics as rocketmq
 from steelyard.metrics import steelyard_metrics as own
-from steelyard.metrics.families import MetricFamily, MetricNode, SampleRow
+from steelyard.metrics.families import MetricFamily, MetricNode
 from steelyard.model.reserved_names import (
     DLQ_PREFIX,
     HALF_TOPIC,
@@ -74,7 +74,9 @@ def collect_metrics(state: BrokerCoreState, now_ms: int) -> Iterator[MetricFamil
         yield from _incoming(node, part)
     for some in _chunks(budget.take_first(state.traffic.group_topic_counters())):
         yield from _outgoing(node, some)
-    yield node.family(rocketmq.PRODUCER_CONNECTIONS, _producers(state))
+    producers = (each for group in state.producers.group_names() for each in state.producers.in_group(group))
+    clients = _count_clients(_client_labels(each.language, each.version) for each in producers)
+    yield node.family(rocketmq.PRODUCER_CONNECTIONS, clients)
     yield from _transaction_outcomes(node, state)
     yield from _storage(node, state, now_ms)
     yield from _steelyard_metrics(node, state)
@@ -128,11 +130,6 @@ def _outgoing(
     yield node.family(rocketmq.THROUGHPUT_OUT, ((labels, each.size) for labels, each in known))
 
 
-def _producers(state: BrokerCoreState) -> Iterator[SampleRow]:
-    connections = (each for group in state.producers.group_names() for each in state.producers.in_group(group))
-    yield from _count_clients(_client_labels(each.language, each.version) for each in connections)
-
-
 def _transaction_outcomes(node: MetricNode, state: BrokerCoreState) -> Iterator[MetricFamily]:
     counters = state.event_counters
     dead = (((group, topic, _is_system(group, topic)), count) for (group, topic), count in counters.dead_letters)
@@ -159,16 +156,16 @@ def _topics_of(state: BrokerCoreState, group: str, now_ms: int) -> list[BrokerTo
 def _lags(
     node: MetricNode, state: BrokerCoreState, group: str, topics: Iterable[BrokerTopic], now_ms: int
 ) -> Iterator[MetricFamily]:
-    found = [(_lag_labels(group, topic.name), compute_lag(state, group, topic, now_ms)) for topic in topics]
+    found = []
+    for topic in topics:
+        is_retry = _bool_label(topic.name.startswith((RETRY_PREFIX, DLQ_PREFIX)))
+        labels = (group, topic.name, is_retry, _is_system(group, topic.name))
+        found.append((labels, compute_lag(state, group, topic, now_ms)))
     yield node.family(rocketmq.CONSUMER_LAG, ((labels, lag.lag) for labels, lag in found))
     yield node.family(rocketmq.CONSUMER_LAG_LATENCY, ((labels, lag.lag_ms) for labels, lag in found))
     yield node.family(rocketmq.CONSUMER_INFLIGHT, ((labels, lag.in_flight) for labels, lag in found))
     yield node.family(rocketmq.CONSUMER_READY, ((labels, lag.ready) for labels, lag in found))
     yield node.family(rocketmq.CONSUMER_QUEUEING_LATENCY, ((labels, lag.ready_ms) for labels, lag in found))
-
-
-def _lag_labels(group: str, topic: str) -> tuple[str, ...]:
-    return group, topic, _bool_label(topic.startswith((RETRY_PREFIX, DLQ_PREFIX))), _is_system(group, topic)
 
 
 def _group(node: MetricNode, state: BrokerCoreState, group: ConsumerGroup, now_ms: int) -> Iterator[MetricFamily]:

@@ -76,8 +76,8 @@ def registration_command(
     """
     known = replace(
         table,
-        version=_version(table.version),
-        mapping_version=_version(table.mapping_version),
+        version=(table.version or TableVersion()).normalized(),
+        mapping_version=(table.mapping_version or TableVersion()).normalized(),
         topics=table.topics if topic is None else {topic: table.topics[topic]},
         mapping_details=table.mapping_details or {},
         mappings=table.mappings or {},
@@ -99,11 +99,6 @@ def unregistration_command(identity: RegistrationIdentity, *, opaque: int = 0) -
     """Build the command that unregisters a broker."""
     header = BrokerIdentity(identity.name, identity.address, identity.cluster, identity.broker_id)
     return Command(RequestCode.UNREGISTER_BROKER, header, opaque=opaque, version=SERVER_VERSION)
-
-
-def _version(version: TableVersion | None) -> TableVersion:
-    version = version or TableVersion()
-    return version if version.state_version is not None else replace(version, state_version=0)
 
 
 class NameServerCommand(Struct, frozen=True):
@@ -227,7 +222,8 @@ class Registrar:
             return status.due_ms
         changes = more_changes
         if status.known_table is not self._table:
-            changes += max(1, _changes_between(status.known_table, self._table))
+            now, known = (table.version or TableVersion() for table in (self._table, status.known_table))
+            changes += max(1, now.counter - known.counter)
         if not changes:
             return status.due_ms
         # A client that creates topics one after the other waits only for the name servers.
@@ -238,10 +234,6 @@ class Registrar:
     def _next_opaque(self) -> int:
         self._opaque = (self._opaque + 1) % _OPAQUE_LIMIT
         return self._opaque
-
-
-def _changes_between(known: TopicConfigTable, now: TopicConfigTable) -> int:
-    return _version(now.version).counter - _version(known.version).counter
 
 
 def _only_change(known: Mapping[str, TopicConfig], now: Mapping[str, TopicConfig]) -> str | None:

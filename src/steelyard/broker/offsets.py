@@ -137,10 +137,6 @@ class ConsumerOffsets:
             self.put(target, topic, queue_id, offset)
         return list(given)
 
-    def pulled_offset(self, group: str, topic: str, queue_id: int) -> int | None:
-        """Return where the group's last pull ended, or None."""
-        return self.pulled_in(group, topic).get(queue_id)
-
     def pulled_in(self, group: str, topic: str) -> Mapping[int, int]:
         """Return where the group's last pulls of a topic ended, by queue."""
         return self._pulled_offsets.get(group, {}).get(topic, _NOTHING)

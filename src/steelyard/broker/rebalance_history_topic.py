@@ -13,9 +13,9 @@ from msgspec import structs
 
 from steelyard.balance.assignors import minimum_moves
 from steelyard.broker.append import encode_raw_properties
+from steelyard.broker.client_expiry import owners_by_topic
 from steelyard.broker.consumer_registry import ConsumerGroup
 from steelyard.broker.queue_locks import QueueKey
-from steelyard.broker.queue_owners import owners_by_topic
 from steelyard.broker.rebalance_history import QUIET_PERIOD_MS, GroupRebalanceHistory, OngoingRebalance
 from steelyard.broker.state import BrokerCoreState
 from steelyard.errors import SteelyardError
@@ -111,7 +111,19 @@ def _write_record(
     recorder = state.rebalance_history
     body = b""
     if state.options.keep_rebalance_history:
-        body = _encode_bounded(_build_record(state, history, rebalance, now_ms))
+        group = state.consumers.group(history.group)
+        record = RebalanceHistoryRecord(
+            group=history.group,
+            broker=state.options.name,
+            at_ms=now_ms,
+            members=() if group is None else tuple(group.ids),
+            changed=tuple(history.member_changes),
+            owners={} if group is None else _owners(state, group, now_ms),
+            moves=tuple(history.moves),
+            rebalance=rebalance,
+            left_out=history.omitted,
+        )
+        body = _encode_bounded(record)
         try:
             state.store.append(
                 _TOPIC_KEY,
@@ -131,23 +143,6 @@ def _write_record(
                 state.warnings.append(f"the rebalance history cannot be written, moves are only counted: {error}")
     recorder.mark_written(history)
     return len(body)
-
-
-def _build_record(
-    state: BrokerCoreState, history: GroupRebalanceHistory, rebalance: RebalanceEntry | None, now_ms: int
-) -> RebalanceHistoryRecord:
-    group = state.consumers.group(history.group)
-    return RebalanceHistoryRecord(
-        group=history.group,
-        broker=state.options.name,
-        at_ms=now_ms,
-        members=() if group is None else tuple(group.ids),
-        changed=tuple(history.member_changes),
-        owners={} if group is None else _owners(state, group, now_ms),
-        moves=tuple(history.moves),
-        rebalance=rebalance,
-        left_out=history.omitted,
-    )
 
 
 def _owners(state: BrokerCoreState, group: ConsumerGroup, now_ms: int) -> dict[str, tuple[int, ...]]:

@@ -12,7 +12,7 @@ under empty labels, and sums stay right.
 from array import array
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 __all__ = [
     "DAY",
@@ -28,6 +28,8 @@ __all__ = [
     "WindowTotals",
 ]
 
+
+K = TypeVar("K")
 
 _SECOND_MS = 1_000
 _FOLD_MS = 10 * _SECOND_MS
@@ -171,14 +173,15 @@ class TrafficStats:
 
     def record_stored(self, topic: str, messages: int, size: int) -> None:
         """Count stored messages; a batch is one call."""
-        for counter in (self._topics.get(topic) or self._new_topic(topic), self.stored):
+        for counter in (self._topics.get(topic) or self._new_counter(self._topics, topic), self.stored):
             counter.messages += messages
             counter.size += size
             counter.calls += 1
 
     def record_pulled(self, group: str, topic: str, messages: int, size: int) -> None:
         """Count the messages of one pull."""
-        for counter in (self._pairs.get((group, topic)) or self._new_pair(group, topic), self.delivered):
+        pair = group, topic
+        for counter in (self._pairs.get(pair) or self._new_counter(self._pairs, pair), self.delivered):
             counter.messages += messages
             counter.size += size
             counter.calls += 1
@@ -187,18 +190,10 @@ class TrafficStats:
         """Count a pull that found nothing."""
         self.empty_pulls += 1
 
-    def _new_topic(self, topic: str) -> TrafficCounter:
-        if self._is_full():
+    def _new_counter(self, counters: dict[K, TrafficCounter], key: K) -> TrafficCounter:
+        if len(self._topics) + len(self._pairs) >= _MAX_COUNTERS:
             return self._others
-        return self._topics.setdefault(topic, TrafficCounter(self._ticked_ms))
-
-    def _new_pair(self, group: str, topic: str) -> TrafficCounter:
-        if self._is_full():
-            return self._others
-        return self._pairs.setdefault((group, topic), TrafficCounter(self._ticked_ms))
-
-    def _is_full(self) -> bool:
-        return len(self._topics) + len(self._pairs) >= _MAX_COUNTERS
+        return counters.setdefault(key, TrafficCounter(self._ticked_ms))
 
     def forget_topic(self, topic: str) -> None:
         """Drop the counters of a topic; totals stay."""
@@ -217,14 +212,11 @@ class TrafficStats:
         if now_ms - self._samples[-1].at_ms >= _SECOND_MS:
             self._samples.append(self._sample(now_ms))
         if now_ms // _FOLD_MS != self._folded_ms // _FOLD_MS:
-            self._fold(self._counters())
+            self._fold((self.stored, self.delivered, *self._topics.values(), *self._pairs.values()))
             self._folded_ms = now_ms
         if now_ms // _DAY_MS != self._day:
             self._day = now_ms // _DAY_MS
             self._daily_totals = (self._daily_totals[1], (self.stored.messages, self.delivered.messages))
-
-    def _counters(self) -> Iterable[TrafficCounter]:
-        return (self.stored, self.delivered, *self._topics.values(), *self._pairs.values())
 
     def _fold(self, counters: Iterable[TrafficCounter]) -> None:
         for counter in counters:
@@ -262,13 +254,13 @@ class TrafficStats:
 
     def rates(self, now_ms: int) -> TrafficRates:
         """Return the recent rates of the broker."""
-        now = self._sample(now_ms)
-        spans = [_rates_between(now, self._sample_before(now_ms - span_ms)) for span_ms in _SPANS_MS]
+        now, spans = self._sample(now_ms), []
+        for start_ms in (now_ms - span_ms for span_ms in _SPANS_MS):
+            before = next((each for each in reversed(self._samples) if each.at_ms <= start_ms), self._samples[0])
+            # A broker that just started has no rate yet: the divisor is at least a second.
+            passed_ms = max(now.at_ms - before.at_ms, _SECOND_MS)
+            spans.append([(new - old) * _SECOND_MS / passed_ms for new, old in zip(now[1:], before[1:], strict=True)])
         return TrafficRates(*zip(*spans, strict=True))
-
-    def _sample_before(self, at_ms: int) -> _Sample:
-        """Return the last sample taken at or before a time, or the oldest."""
-        return next((sample for sample in reversed(self._samples) if sample.at_ms <= at_ms), self._samples[0])
 
     def daily_totals(self) -> tuple[DailyTotals, DailyTotals]:
         """Return the daily totals of stored and of delivered messages."""
@@ -277,12 +269,6 @@ class TrafficStats:
             DailyTotals(stored_before, stored_today, self.stored.messages),
             DailyTotals(delivered_before, delivered_today, self.delivered.messages),
         )
-
-
-def _rates_between(now: _Sample, before: _Sample) -> list[float]:
-    # A broker that just started has no rate yet: the divisor is at least a second.
-    passed_ms = max(now.at_ms - before.at_ms, _SECOND_MS)
-    return [(new - old) * _SECOND_MS / passed_ms for new, old in zip(now[1:], before[1:], strict=True)]
 
 
 _MAX_LABEL_SETS = 10_000

@@ -1,10 +1,10 @@
 """Subscription groups: the settings of consumer groups. Their present members are in consumer_registry.py."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from steelyard.broker.options import BrokerOptions
 from steelyard.broker.request_errors import request_error, system_error
-from steelyard.broker.table_limits import TableSizeLimit, next_data_version
+from steelyard.broker.table_limits import SavedTable
 from steelyard.broker.validation import check_group
 from steelyard.model.reserved_names import SYSTEM_GROUP_PREFIX, SYSTEM_GROUPS
 from steelyard.wire.bodies.groups import (
@@ -18,8 +18,8 @@ from steelyard.wire.codes import ResponseCode
 __all__ = ["SubscriptionGroups"]
 
 
-class SubscriptionGroups:
-    """The table of groups. ``changes`` grows with each change."""
+class SubscriptionGroups(SavedTable[SubscriptionGroupConfig]):
+    """The table of groups."""
 
     def __init__(
         self,
@@ -29,36 +29,21 @@ class SubscriptionGroups:
         count_creation: Callable[[int], None] = lambda _now_ms: None,
     ) -> None:
         self._options, self._count_creation = options, count_creation
-        self.version = next_data_version(None if saved is None else saved.version, now_ms)
-        self.changes = 0
-        self._groups: dict[str, SubscriptionGroupConfig] = {} if saved is None else dict(saved.groups)
+        super().__init__("groups", None if saved is None else saved.version, now_ms)
+        self._entries.update({} if saved is None else saved.groups)
         for name in SYSTEM_GROUPS:
-            self._groups.setdefault(name, _default_settings(name))
-        self._size_limit = TableSizeLimit("groups")
-        for name, settings in self._groups.items():
+            self._entries.setdefault(name, _default_settings(name))
+        for name, settings in self._entries.items():
             self._size_limit.add(name, settings, is_saved=True)
-
-    def get(self, name: str) -> SubscriptionGroupConfig | None:
-        """Return a group's settings, or None."""
-        return self._groups.get(name)
-
-    def __iter__(self) -> Iterator[SubscriptionGroupConfig]:
-        """Iterate over all groups, by name."""
-        return iter([self._groups[name] for name in sorted(self._groups)])
-
-    def __len__(self) -> int:
-        """Count the groups."""
-        return len(self._groups)
 
     def settings_or_default(self, name: str) -> SubscriptionGroupConfig:
         """Return a group's settings, or the defaults."""
-        return self._groups.get(name) or _default_settings(name)
+        return self._entries.get(name) or _default_settings(name)
 
     def get_or_create(self, name: str, now_ms: int) -> SubscriptionGroupConfig:
         """Return a group's settings, created if that is allowed; refuse the request otherwise (26)."""
-        return self._groups.get(name) or self._create(name, now_ms)
-
-    def _create(self, name: str, now_ms: int) -> SubscriptionGroupConfig:
+        if (settings := self._entries.get(name)) is not None:
+            return settings
         check_group(name)
         if not self._options.auto_create_groups and not name.startswith(SYSTEM_GROUP_PREFIX):
             raise request_error(
@@ -70,15 +55,15 @@ class SubscriptionGroups:
     def put(self, settings: SubscriptionGroupConfig, now_ms: int) -> SubscriptionGroupConfig:
         """Create or change a group; equal settings change nothing."""
         check_group(settings.name)
-        known = self._groups.get(settings.name)
+        known = self._entries.get(settings.name)
         if known == settings:
             return settings
-        if known is None and len(self._groups) >= self._options.max_groups:
-            raise system_error(f"this broker has {len(self._groups)} groups and accepts no more: delete some")
+        if known is None and len(self._entries) >= self._options.max_groups:
+            raise system_error(f"this broker has {len(self._entries)} groups and accepts no more: delete some")
         if known is None:
             self._count_creation(now_ms)
         self._size_limit.add(settings.name, settings)
-        self._groups[settings.name] = settings
+        self._entries[settings.name] = settings
         self._record_change(now_ms)
         return settings
 
@@ -86,21 +71,9 @@ class SubscriptionGroups:
         """Apply changed options."""
         self._options = options
 
-    def remove(self, name: str, now_ms: int) -> bool:
-        """Remove a group; return whether it existed."""
-        if self._groups.pop(name, None) is None:
-            return False
-        self._size_limit.remove(name)
-        self._record_change(now_ms)
-        return True
-
-    def _record_change(self, now_ms: int) -> None:
-        self.version = next_data_version(self.version, now_ms)
-        self.changes += 1
-
     def table(self) -> SubscriptionGroupTable:
         """Return the table as it is saved and sent to tools."""
-        return SubscriptionGroupTable(version=self.version, forbidden={}, groups=dict(sorted(self._groups.items())))
+        return SubscriptionGroupTable(version=self.version, forbidden={}, groups=dict(sorted(self._entries.items())))
 
 
 def _default_settings(name: str) -> SubscriptionGroupConfig:

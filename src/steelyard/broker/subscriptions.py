@@ -101,14 +101,10 @@ class GroupSubscriptions:
             if not counts:
                 del self._counts_by_topic[topic], self.newest[topic]
             elif each == self.newest[topic] and each not in counts:
-                self.newest[topic] = max(counts, key=_version_of)
+                self.newest[topic] = max(counts, key=lambda body: body.version)
 
 
 def _decrement(counts: dict[T, int], key: T) -> None:
     counts[key] -= 1
     if not counts[key]:
         del counts[key]
-
-
-def _version_of(subscription: SubscriptionBody) -> int:
-    return subscription.version

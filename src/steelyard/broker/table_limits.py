@@ -9,6 +9,9 @@ it, a request that would create a name is refused as too busy. Names that exist 
 creates by itself is not counted.
 """
 
+from collections.abc import Iterator
+from typing import Generic, TypeVar
+
 from steelyard.broker.options import BrokerOptions
 from steelyard.broker.request_errors import request_error, system_error
 from steelyard.wire.bodies import encode_body
@@ -17,7 +20,9 @@ from steelyard.wire.codes import ResponseCode
 from steelyard.wire.command import Peer
 from steelyard.wire.limits import FRAME_BYTES, JSON_MARKS
 
-__all__ = ["CreationRateLimit", "TableSizeLimit", "next_data_version"]
+__all__ = ["CreationRateLimit", "SavedTable", "TableSizeLimit", "next_data_version"]
+
+V = TypeVar("V")
 
 
 _MAX_BYTES = FRAME_BYTES - 64 * 1024
@@ -57,6 +62,40 @@ class TableSizeLimit:
     def remove(self, name: str) -> None:
         """Stop counting an entry."""
         self.bytes -= self._sizes.pop(name, 0)
+
+
+class SavedTable(Generic[V]):
+    """A table by name that is saved, and has a version. ``changes`` grows with each change."""
+
+    def __init__(self, kind: str, version: TableVersion | None, now_ms: int) -> None:
+        self.version = next_data_version(version, now_ms)
+        self.changes = 0
+        self._entries: dict[str, V] = {}
+        self._size_limit = TableSizeLimit(kind)
+
+    def get(self, name: str) -> V | None:
+        """Return an entry, or None."""
+        return self._entries.get(name)
+
+    def __iter__(self) -> Iterator[V]:
+        """Iterate over all entries, by name."""
+        return iter([self._entries[name] for name in sorted(self._entries)])
+
+    def __len__(self) -> int:
+        """Count the entries."""
+        return len(self._entries)
+
+    def remove(self, name: str, now_ms: int) -> bool:
+        """Remove an entry; return whether it existed."""
+        if self._entries.pop(name, None) is None:
+            return False
+        self._size_limit.remove(name)
+        self._record_change(now_ms)
+        return True
+
+    def _record_change(self, now_ms: int) -> None:
+        self.version = next_data_version(self.version, now_ms)
+        self.changes += 1
 
 
 class CreationRateLimit:

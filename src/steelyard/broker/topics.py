@@ -4,13 +4,13 @@ A topic is never lost while its messages are in the log: one that is missing in 
 queues. Left out: static topics, whose queues move between brokers.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 from msgspec import Struct, structs
 
 from steelyard.broker.options import DEFAULT_TOPIC_QUEUES, MAX_QUEUES, BrokerOptions
 from steelyard.broker.request_errors import invalid_parameter, request_error, system_error
-from steelyard.broker.table_limits import TableSizeLimit, next_data_version
+from steelyard.broker.table_limits import SavedTable
 from steelyard.broker.validation import check_topic
 from steelyard.model.reserved_names import (
     DEFAULT_TOPIC,
@@ -65,8 +65,8 @@ class BrokerTopic(Struct, frozen=True, gc=False):
         )
 
 
-class BrokerTopics:
-    """The table of topics. ``changes`` grows with each change."""
+class BrokerTopics(SavedTable[BrokerTopic]):
+    """The table of topics."""
 
     def __init__(
         self,
@@ -77,41 +77,34 @@ class BrokerTopics:
         count_creation: Callable[[int], None] = lambda _now_ms: None,
     ) -> None:
         self._options, self._count_creation = options, count_creation
-        self._topics: dict[str, BrokerTopic] = {}
-        self.version = next_data_version(None if saved is None else saved.version, now_ms)
-        self.changes = 0
+        super().__init__("topics", None if saved is None else saved.version, now_ms)
         for settings in () if saved is None else saved.topics.values():
-            self._topics[settings.name] = BrokerTopic.from_settings(settings)
+            self._entries[settings.name] = BrokerTopic.from_settings(settings)
         for settings in _system_topics(options):
-            if settings.name not in self._topics:
-                self._topics[settings.name] = BrokerTopic.from_settings(settings)
+            if settings.name not in self._entries:
+                self._entries[settings.name] = BrokerTopic.from_settings(settings)
         if options.auto_create_topics and options.default_topic_queues is not None:
-            self._topics[DEFAULT_TOPIC] = BrokerTopic.from_settings(_default_topic(options))
+            self._entries[DEFAULT_TOPIC] = BrokerTopic.from_settings(_default_topic(options))
         self._restore_from_log(stored)
         if not options.auto_create_topics:
-            self._topics.pop(DEFAULT_TOPIC, None)
-        self._size_limit = TableSizeLimit("topics")
-        for name, topic in self._topics.items():
+            self._entries.pop(DEFAULT_TOPIC, None)
+        for name, topic in self._entries.items():
             self._size_limit.add(name, topic.settings, is_saved=True)
 
     def _restore_from_log(self, stored: Iterable[tuple[bytes, int]]) -> None:
         """Restore topics that are in the log but not in the table, with no fewer queues than a send creates."""
-        known = frozenset(self._topics)
+        known = frozenset(self._entries)
         for key, queue_id in stored:
             name = key.decode(errors="replace")
             if name in known:
                 continue
             least = 1 if name.startswith((RETRY_PREFIX, DLQ_PREFIX)) else _AUTO_CREATED_QUEUES
-            count = max(queue_id + 1, self._topics[name].queues if name in self._topics else least)
-            self._topics[name] = BrokerTopic.from_settings(_settings(name, count))
-
-    def get(self, name: str) -> BrokerTopic | None:
-        """Return a topic, or None."""
-        return self._topics.get(name)
+            count = max(queue_id + 1, self._entries[name].queues if name in self._entries else least)
+            self._entries[name] = BrokerTopic.from_settings(_settings(name, count))
 
     def __getitem__(self, name: str) -> BrokerTopic:
         """Return a topic that must exist; refuse the request if it does not (17)."""
-        topic = self._topics.get(name)
+        topic = self._entries.get(name)
         if topic is None:
             raise request_error(
                 ResponseCode.TOPIC_NOT_EXIST,
@@ -119,48 +112,32 @@ class BrokerTopics:
             )
         return topic
 
-    def __iter__(self) -> Iterator[BrokerTopic]:
-        """Iterate over all topics, by name."""
-        return iter([self._topics[name] for name in sorted(self._topics)])
-
-    def __len__(self) -> int:
-        """Count the topics."""
-        return len(self._topics)
-
     def put(self, settings: TopicConfig, now_ms: int) -> BrokerTopic:
         """Create or change a topic; equal settings change nothing."""
         check_topic(settings.name)
-        known = self._topics.get(settings.name)
+        known = self._entries.get(settings.name)
         if known is not None and known.settings == settings:
             return known
-        if known is None and len(self._topics) >= self._options.max_topics:
-            raise system_error(f"this broker has {len(self._topics)} topics and accepts no more: delete some")
+        if known is None and len(self._entries) >= self._options.max_topics:
+            raise system_error(f"this broker has {len(self._entries)} topics and accepts no more: delete some")
         for count in (settings.read_queues, settings.write_queues):
             if not 0 <= count <= MAX_QUEUES:
                 raise invalid_parameter(f"{count} queues are not possible: give 1 to {MAX_QUEUES} of each kind")
         if known is None:
             self._count_creation(now_ms)
         self._size_limit.add(settings.name, settings)
-        topic = self._topics[settings.name] = BrokerTopic.from_settings(settings)
+        topic = self._entries[settings.name] = BrokerTopic.from_settings(settings)
         self._record_change(now_ms)
         return topic
 
-    def remove(self, name: str, now_ms: int) -> bool:
-        """Remove a topic; return whether it existed."""
-        if self._topics.pop(name, None) is None:
-            return False
-        self._size_limit.remove(name)
-        self._record_change(now_ms)
-        return True
-
     def get_or_create_for_send(self, name: str, default: str, wanted: int, now_ms: int) -> BrokerTopic:
         """Return the topic of a send, created from the default topic if it does not exist."""
-        return self._topics.get(name) or self.put(self.plan_auto_created(name, default, wanted), now_ms)
+        return self._entries.get(name) or self.put(self.plan_auto_created(name, default, wanted), now_ms)
 
     def plan_auto_created(self, name: str, default: str, wanted: int) -> TopicConfig:
         """Return the settings of a topic that a send would create; refuse the send if it may not (17)."""
         check_topic(name)
-        template = self._topics.get(default)
+        template = self._entries.get(default)
         if template is not None and template.settings.permission & INHERIT:
             count = max(1, min(wanted, template.write_queues))
             return _settings(name, count, template.settings.permission & ~INHERIT, template.settings.filter_type)
@@ -170,18 +147,15 @@ class BrokerTopics:
 
     def get_or_create_retry(self, group: str, queues: int, now_ms: int) -> BrokerTopic:
         """Return a group's retry topic, created if it does not exist."""
-        return self._get_or_create(f"{RETRY_PREFIX}{group}", queues, now_ms)
+        return self.get_or_create(f"{RETRY_PREFIX}{group}", queues, now_ms)
 
     def get_or_create_dead_letters(self, group: str, now_ms: int) -> BrokerTopic:
         """Return a group's dead letter topic, created if it does not exist."""
-        return self._get_or_create(f"{DLQ_PREFIX}{group}", 1, now_ms)
+        return self.get_or_create(f"{DLQ_PREFIX}{group}", 1, now_ms)
 
-    def get_or_create_single_queue(self, name: str, now_ms: int) -> BrokerTopic:
-        """Return a topic of the broker's own with one queue, created if it does not exist."""
-        return self._get_or_create(name, 1, now_ms)
-
-    def _get_or_create(self, name: str, queues: int, now_ms: int) -> BrokerTopic:
-        return self._topics.get(name) or self.put(_settings(name, max(1, queues)), now_ms)
+    def get_or_create(self, name: str, queues: int, now_ms: int) -> BrokerTopic:
+        """Return a topic of the broker's own, created if it does not exist."""
+        return self._entries.get(name) or self.put(_settings(name, max(1, queues)), now_ms)
 
     def apply_options(self, options: BrokerOptions, now_ms: int) -> None:
         """Apply changed options: whether a send may create topics, and whether clients may write."""
@@ -190,23 +164,15 @@ class BrokerTopics:
         self._options = options
         if not options.auto_create_topics:
             self.remove(DEFAULT_TOPIC, now_ms)
-        elif DEFAULT_TOPIC not in self._topics:
+        elif DEFAULT_TOPIC not in self._entries:
             self.put(_default_topic(options), now_ms)
-
-    def set_permission(self, name: str, permission: int, now_ms: int) -> BrokerTopic:
-        """Change the permission of a topic."""
-        return self.put(structs.replace(self[name].settings, permission=permission), now_ms)
-
-    def _record_change(self, now_ms: int) -> None:
-        self.version = next_data_version(self.version, now_ms)
-        self.changes += 1
 
     def table(self) -> TopicConfigTable:
         """Return the table as it is saved."""
         return TopicConfigTable(
             version=self.version,
             mapping_version=TableVersion(state_version=0),
-            topics={name: topic.settings for name, topic in sorted(self._topics.items())},
+            topics={name: topic.settings for name, topic in sorted(self._entries.items())},
             mapping_details={},
             mappings={},
         )

@@ -114,11 +114,6 @@ class HistogramSample:
     total: int
     sum: float
 
-    @classmethod
-    def from_histogram(cls, labels: Mapping[str, str], histogram: Histogram) -> "HistogramSample":
-        """Return the present state of a histogram."""
-        return cls(labels, histogram.bounds, tuple(histogram.cumulative()[:-1]), histogram.total, histogram.sum)
-
 
 @dataclass(frozen=True, slots=True)
 class MetricFamily:
@@ -159,7 +154,7 @@ class MetricSpec:
     def _sample(self, labels: dict[str, str], number: float | Histogram) -> Sample | HistogramSample:
         if isinstance(number, float | int):
             return Sample(labels, number)
-        return HistogramSample.from_histogram(labels, number)
+        return HistogramSample(labels, number.bounds, tuple(number.cumulative()[:-1]), number.total, number.sum)
 
 
 class MetricCatalog:

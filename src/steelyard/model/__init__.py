@@ -2,8 +2,7 @@
 
 from steelyard.model.java_strings import java_hash, tag_hash, utf16_units
 from steelyard.model.message import Message, StoredMessage
-from steelyard.model.offset_range import OffsetRange
-from steelyard.model.queue import Queue, sort_names, sort_queues
+from steelyard.model.queue import OffsetRange, Queue, sort_names, sort_queues
 from steelyard.model.route import BrokerAddresses, Permission, PublishList, QueueCounts, TopicRoute
 from steelyard.model.subscription import ExpressionType, Subscription, normalize_tags
 

@@ -1,16 +1,18 @@
-"""A queue: one numbered part of a topic on one broker.
+"""A queue: one numbered part of a topic on one broker; and a half-open range of its offsets.
 
 The sort order is a contract: by topic, then broker, then number, names compared as Java compares them. Every member of
 a group sorts the same queues into the same list, and only that makes their independent assignments fit together.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import NamedTuple
 
+from steelyard.errors import ConfigurationError
 from steelyard.model.java_strings import utf16_units
 
-__all__ = ["Queue", "sort_names", "sort_queues"]
+__all__ = ["OffsetRange", "Queue", "sort_names", "sort_queues"]
 
 _QUEUE_ID = itemgetter(2)
 
@@ -71,3 +73,36 @@ def sort_names(names: Iterable[str]) -> list[str]:
     ['B', 'a', 'b']
     """
     return sorted(names, key=utf16_units)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class OffsetRange:
+    """Offsets ``start`` to ``end - 1`` of a queue; empty when both are equal.
+
+    >>> part = OffsetRange(Queue("orders", "broker-a", 0), 10, 25)
+    >>> len(part), 10 in part, 25 in part
+    (15, True, False)
+    """
+
+    queue: Queue
+    start: int
+    end: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.start <= self.end:
+            raise ConfigurationError(
+                f"offsets [{self.start}, {self.end}) of {self.queue} are not a range",
+                next_step="give 0 <= start <= end",
+            )
+
+    def __len__(self) -> int:
+        return self.end - self.start
+
+    def __bool__(self) -> bool:
+        return self.end > self.start
+
+    def __contains__(self, offset: int) -> bool:
+        return self.start <= offset < self.end
+
+    def __str__(self) -> str:
+        return f"{self.queue}[{self.start}, {self.end})"

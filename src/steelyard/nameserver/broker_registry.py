@@ -56,7 +56,6 @@ __all__ = [
     "BrokerTable",
     "RegisteredBroker",
     "RegistrationResult",
-    "normalize_version",
     "remove_write_permission",
 ]
 
@@ -82,10 +81,6 @@ class BrokerReplica:
     last_seen_ms: int
     timeout_ms: int
     """How long it may be silent."""
-
-    def is_silent(self, now_ms: int) -> bool:
-        """Return whether it was silent for too long."""
-        return self.last_seen_ms + self.timeout_ms < now_ms
 
 
 @dataclass(slots=True)
@@ -148,7 +143,7 @@ class BrokerTable:
 
     def find_silent(self, now_ms: int) -> list[BrokerReplica]:
         """Return the replicas that were silent for too long."""
-        return [replica for replica in self._by_address.values() if replica.is_silent(now_ms)]
+        return [each for each in self._by_address.values() if each.last_seen_ms + each.timeout_ms < now_ms]
 
     def names_by_cluster(self) -> dict[str, tuple[str, ...]]:
         """Return the names of the brokers in each cluster."""
@@ -219,9 +214,15 @@ class BrokerRegistry:
         if holder and holder.address != replica.address and _state_version(holder.version) > _state_version(version):
             if known is not None:
                 self._remove(known)
-            return RegistrationResult(None, _outvoted_remark(holder))
+            remark = (
+                f"not registered: {holder.address} has the id {holder.broker_id} of the broker {holder.broker} "
+                f"and the larger state version, {_state_version(holder.version)}"
+            )
+            return RegistrationResult(None, remark)
         if known is not None:
-            self._vacate_address(known, replica)
+            # Its topics stay if it is the same broker.
+            is_same = (known.cluster, known.broker) == (replica.cluster, replica.broker)
+            (self.brokers.remove if is_same else self._remove)(known)
         if holder is not None and holder is not known:
             self.brokers.remove(holder)
         broker = self.brokers.put(replica)
@@ -310,13 +311,6 @@ class BrokerRegistry:
                 f"give the one of {replica.cluster} another name, or stop the other one first",
             )
 
-    def _vacate_address(self, known: BrokerReplica, replica: BrokerReplica) -> None:
-        """Remove the former replica of an address; its topics stay if it is the same broker."""
-        if (known.cluster, known.broker) == (replica.cluster, replica.broker):
-            self.brokers.remove(known)
-        else:
-            self._remove(known)
-
     def _remove(self, replica: BrokerReplica) -> None:
         self.brokers.remove(replica)
         broker = self.brokers.get(replica.broker)
@@ -365,12 +359,6 @@ def remove_write_permission(permission: int) -> int:
     return permission & ~WRITE
 
 
-def normalize_version(version: TableVersion | None) -> TableVersion:
-    """Return a version for comparison: 4.9 does not send the state version, which then is 0."""
-    version = version or TableVersion()
-    return version if version.state_version is not None else replace(version, state_version=0)
-
-
 def _state_version(version: TableVersion) -> int:
     return version.state_version or 0
 
@@ -396,7 +384,7 @@ def _to_replica(
         broker_id=header.broker_id,
         address=check_address("broker's address", header.broker_addr),
         ha_address=header.ha_server_addr,
-        version=normalize_version(body.table.version),
+        version=(body.table.version or TableVersion()).normalized(),
         filter_servers=tuple(check_address("filter server", server) for server in body.filter_servers),
         peer=peer,
         last_seen_ms=now_ms,
@@ -411,13 +399,6 @@ def _queue_entry(broker: str, topic: TopicConfig, is_writable: bool) -> QueueEnt
         read_queues=topic.read_queues,
         sys_flag=topic.sys_flag,
         write_queues=topic.write_queues,
-    )
-
-
-def _outvoted_remark(holder: BrokerReplica) -> str:
-    return (
-        f"not registered: {holder.address} has the id {holder.broker_id} of the broker {holder.broker} "
-        f"and the larger state version, {_state_version(holder.version)}"
     )
 
 

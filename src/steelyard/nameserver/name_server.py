@@ -36,7 +36,7 @@ from typing import TypeAlias, TypeVar
 from msgspec.structs import replace
 
 from steelyard.errors import ConfigurationError, ProtocolError, ServerError, SteelyardError
-from steelyard.nameserver.broker_registry import READ, WRITE, BrokerRegistry, normalize_version, remove_write_permission
+from steelyard.nameserver.broker_registry import READ, WRITE, BrokerRegistry, remove_write_permission
 from steelyard.nameserver.options import NameServerOptions, apache_settings, apply_apache_settings
 from steelyard.nameserver.validation import (
     MAX_KEY_VALUE_BYTES,
@@ -76,7 +76,7 @@ from steelyard.wire.headers.nameserver import (
     WritePermissionRequest,
     WritePermissionResponse,
 )
-from steelyard.wire.json_body import ById, JsonBody, always_written_map
+from steelyard.wire.json_body import ById, JsonBody, always_written
 from steelyard.wire.limits import FRAME_BYTES, REGISTRATION_MARKS
 
 __all__ = ["HANDLERS", "NameServerCore"]
@@ -93,8 +93,8 @@ and go."""
 
 
 class _SavedState(JsonBody, frozen=True, kw_only=True):
-    key_values: Mapping[str, Mapping[str, str]] = always_written_map("configTable")
-    settings: Mapping[str, str] = always_written_map()
+    key_values: Mapping[str, Mapping[str, str]] = always_written({}, "configTable")
+    settings: Mapping[str, str] = always_written({})
 
 
 class _KVConfig:
@@ -124,16 +124,17 @@ class _KVConfig:
 
     def put(self, namespace: str, key: str, value: str) -> None:
         """Put a value; refuse it if there is no room."""
-        if not self._fits(namespace, key, value):
+        count, size = self._size_with(namespace, key, value)
+        if count > MAX_KEY_VALUES or size > MAX_KEY_VALUE_BYTES:
             self._drop_empty()
-            if not self._fits(namespace, key, value):
+            count, size = self._size_with(namespace, key, value)
+            if count > MAX_KEY_VALUES or size > MAX_KEY_VALUE_BYTES:
                 raise request_error(
                     ResponseCode.SYSTEM_ERROR,
                     f"there is no room for another setting: the limit is {MAX_KEY_VALUES} of them, and "
                     f"{MAX_KEY_VALUE_BYTES} bytes together; delete some (102) first",
                 )
-        count, size = self._size_change(namespace, key, value)
-        self._count, self._bytes = self._count + count, self._bytes + size
+        self._count, self._bytes = count, size
         self._namespaces.setdefault(namespace, {})[key] = value
 
     def delete(self, namespace: str, key: str) -> bool:
@@ -150,13 +151,11 @@ class _KVConfig:
         """Return what is worth saving."""
         return {namespace: dict(entries) for namespace, entries in self._namespaces.items() if entries}
 
-    def _fits(self, namespace: str, key: str, value: str) -> bool:
-        count, size = self._size_change(namespace, key, value)
-        return self._count + count <= MAX_KEY_VALUES and self._bytes + size <= MAX_KEY_VALUE_BYTES
-
-    def _size_change(self, namespace: str, key: str, value: str) -> tuple[int, int]:
-        entries = self._namespaces.get(namespace)
-        count, size = (1, _size(namespace)) if entries is None else (0, 0)
+    def _size_with(self, namespace: str, key: str, value: str) -> tuple[int, int]:
+        """Return the number of settings and namespaces after a put, and their bytes."""
+        entries, count, size = self._namespaces.get(namespace), self._count, self._bytes
+        if entries is None:
+            count, size = count + 1, size + _size(namespace)
         old = (entries or {}).get(key)
         if old is None:
             return count + 1, size + _size(key) + _size(value)
@@ -268,7 +267,7 @@ def _query_data_version(core: NameServerCore, command: Command, _peer: Peer, now
     replica = core.registry.record_heartbeat(header.cluster_name, header.broker_addr, now_ms)
     if replica is None:
         return response_to(command, fields=QueryVersionResponse(True))
-    is_changed = sent is None or normalize_version(sent) != replica.version
+    is_changed = sent is None or sent.normalized() != replica.version
     return response_to(command, fields=QueryVersionResponse(is_changed), body=encode_body(replica.version))
 
 

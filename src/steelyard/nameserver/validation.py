@@ -78,17 +78,13 @@ def find_name_problem(name: str, *, limit: int = MAX_NAME_BYTES) -> str | None:
     return None
 
 
-def check_name(what: str, name: str) -> str:
-    """Return a name, or refuse it."""
-    return _checked_length(what, name, MAX_NAME_BYTES)
-
-
 def check_address(what: str, address: str) -> str:
     """Return an address, or refuse it. Whether it can be reached is not checked."""
-    return _checked_length(what, address, _MAX_ADDRESS_BYTES)
+    return check_name(what, address, limit=_MAX_ADDRESS_BYTES)
 
 
-def _checked_length(what: str, name: str, limit: int) -> str:
+def check_name(what: str, name: str, *, limit: int = MAX_NAME_BYTES) -> str:
+    """Return a name, or refuse it."""
     if wrong := find_name_problem(name, limit=limit):
         raise request_error(ResponseCode.INVALID_PARAMETER, f"the {what} {name[:80]!r} {wrong}")
     return name

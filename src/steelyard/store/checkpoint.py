@@ -31,9 +31,5 @@ class Checkpoint:
 def write_checkpoint(disk: Disk, checkpoint: Checkpoint) -> None:
     """Write the checkpoint and sync it; bytes that other versions own are unchanged."""
     times = _TIMES.pack(checkpoint.log_ms, checkpoint.queues_ms, checkpoint.index_ms)
-    replace_file(disk, CHECKPOINT_PATH, times + _page(disk)[_TIMES.size :])
-
-
-def _page(disk: Disk) -> bytes:
-    """Return the file truncated or zero-padded to its size."""
-    return (disk.read(CHECKPOINT_PATH) or b"")[:CHECKPOINT_BYTES].ljust(CHECKPOINT_BYTES, b"\0")
+    page = (disk.read(CHECKPOINT_PATH) or b"")[:CHECKPOINT_BYTES].ljust(CHECKPOINT_BYTES, b"\0")
+    replace_file(disk, CHECKPOINT_PATH, times + page[_TIMES.size :])

@@ -244,17 +244,13 @@ def _load_queue(disk: Disk, folder: str) -> ConsumeQueue | None:
     for start in starts:
         if start != queue.end * ENTRY_BYTES:
             queue = ConsumeQueue(start // ENTRY_BYTES)  # a file is missing, or one is not full
-        data = _read_entries(disk, f"{folder}/{segment_name(start)}")
+        with closing(disk.open(f"{folder}/{segment_name(start)}")) as file:
+            # Files have their full size from the start: only what was written is read. Zeros may end an entry.
+            data = file.read(0, -(-file.zeros_from() // ENTRY_BYTES) * ENTRY_BYTES)
         queue.entries += data[: _written_bytes(data)]
     queue.visible_end = queue.saved_end = queue.end
     queue.drop_leading_holes()  # a queue that begins within a file has holes before its first message
     return queue
-
-
-def _read_entries(disk: Disk, path: str) -> bytes:
-    """Read a file up to where it was never written: it has its full size from the start."""
-    with closing(disk.open(path)) as file:
-        return file.read(0, -(-file.zeros_from() // ENTRY_BYTES) * ENTRY_BYTES)  # zeros may be the end of an entry
 
 
 def _written_bytes(data: bytes) -> int:
@@ -294,7 +290,13 @@ def _save_queue(disk: Disk, folder: str, queue: ConsumeQueue, *, sync: bool) -> 
     elif queue.saved_end < end:
         _write_entries(disk, folder, queue, queue.saved_end * ENTRY_BYTES, sync=sync)
     if sync and queue.synced_end < queue.saved_end:
-        _sync_files(disk, folder, queue.synced_end * ENTRY_BYTES)
+        # What this process wrote, or the one before.
+        for each in segment_starts(disk, folder):
+            if each + _FILE_BYTES > queue.synced_end * ENTRY_BYTES:
+                with closing(disk.open(f"{folder}/{segment_name(each)}")) as file:
+                    file.sync()
+        disk.sync_folder(folder)
+        make_folder(disk, folder)
     if sync:
         queue.synced_end = end
     # The file of the last offset stays, even if all its entries were dropped.
@@ -305,16 +307,6 @@ def _save_queue(disk: Disk, folder: str, queue: ConsumeQueue, *, sync: bool) -> 
     if old:
         disk.sync_folder(folder)
     queue.saved_end, queue.needs_rewrite = end, False
-
-
-def _sync_files(disk: Disk, folder: str, at: int) -> None:
-    """Sync what was written from a byte of the queue on, by this process or the one before."""
-    for start in segment_starts(disk, folder):
-        if start + _FILE_BYTES > at:
-            with closing(disk.open(f"{folder}/{segment_name(start)}")) as file:
-                file.sync()
-    disk.sync_folder(folder)
-    make_folder(disk, folder)
 
 
 def _write_entries(disk: Disk, folder: str, queue: ConsumeQueue, at: int, *, sync: bool) -> None:

@@ -16,9 +16,8 @@ from steelyard.store.commit_log import Segment
 from steelyard.store.disk import Disk
 from steelyard.store.log_scan import Damage, LogScan, ScannedRecord
 from steelyard.store.verify import open_read_only
-from steelyard.wire.record import IPV4_HEAD_LAYOUT, MIN_RECORD_BYTES, V1_MAGIC, V2_MAGIC, decode_record, peek_record
-from steelyard.wire.stored_messages import record_to_message, unwrap_batch
-from steelyard.wire.sysflag import WRAPPED
+from steelyard.wire.record import IPV4_HEAD_LAYOUT, MIN_RECORD_BYTES, V1_MAGIC, V2_MAGIC, peek_record
+from steelyard.wire.stored_messages import decode_messages
 
 __all__ = ["dump_file", "dump_messages"]
 
@@ -86,8 +85,6 @@ def _scanned(segments: Sequence[Segment], scan: LogScan, is_wanted: _RecordFilte
         if is_wanted(record):
             segment = segments[current]
             try:
-                decoded = decode_record(segment.file.read(record.position - segment.start, record.size), 0)
-                is_batch = decoded.sys_flag & WRAPPED == WRAPPED
-                yield from unwrap_batch(decoded, "") if is_batch else (record_to_message(decoded, ""),)
+                yield from decode_messages(segment.file.read(record.position - segment.start, record.size), "")
             except (ProtocolError, MissingExtra) as error:
                 yield Damage(segment.path, record.position, record.size, 1, f"not a readable message: {error.what}")

@@ -64,32 +64,20 @@ class _OffsetEvidence:
     """What older consume queues and checksums know of lost messages: how many, and with which offsets."""
 
     def __init__(self, known_queues: ConsumeQueues, checksums: dict[int, RecordChecksums], segment_bytes: int) -> None:
-        self._known_queues, self._checksums, self._segment_bytes = known_queues, checksums, segment_bytes
+        self.known_queues, self.checksums, self._segment_bytes = known_queues, checksums, segment_bytes
 
     def count(self, start: int, end: int) -> int | None:
         """Count the messages that are known to have begun between two positions; None if nothing is known."""
-        by_checksums = [each.count(start, end) for first, each in self._checksums.items() if first < end]
-        by_queues = [_count_entries(queue, start, end) for queue in self._known_queues.values()]
+        by_checksums = [each.count(start, end) for first, each in self.checksums.items() if first < end]
+        by_queues = [_count_entries(queue, start, end) for queue in self.known_queues.values()]
         return max(sum(by_checksums), sum(by_queues)) if by_checksums or by_queues else None
-
-    def has_entry(self, topic: bytes, queue_id: int, offset: int, position: int) -> bool | None:
-        """Return whether an older queue has a message at an offset and a position; None if it does not reach there."""
-        queue = self._known_queues.get((topic, queue_id))
-        if queue is None or not queue.start <= offset < queue.visible_end:
-            return None
-        return queue.entry(offset).position == position
-
-    def has_checksum(self, segment_start: int, position: int) -> bool:
-        """Return whether the record at a position has a checksum, which the scan then has verified."""
-        checksums = self._checksums.get(segment_start)
-        return checksums is not None and checksums.get(position) is not None
 
     def preserve_offsets(
         self, consume_queues: ConsumeQueues, damages: Sequence[Damage], log_start: int, log_end: int
     ) -> None:
         """Make the queues continue behind all offsets that are known to have been used."""
         lost_ranges = _LostRanges(damages, log_start, log_end, self._segment_bytes)
-        for (topic, queue_id), old in self._known_queues.items():
+        for (topic, queue_id), old in self.known_queues.items():
             queue = consume_queues.get((topic, queue_id))
             if queue is not None:
                 queue.append_holes(_last_known_end(old, queue.end, lost_ranges) - queue.end)
@@ -247,12 +235,15 @@ class _OffsetSequence:
 
     def _is_recreated(self, record: ScannedRecord) -> bool:
         """Return whether the topic was deleted and created again by Apache's broker, where offsets restart at 0."""
-        known = self._evidence.has_entry(record.topic, record.queue_id, record.offset, record.position)
-        return record.offset == 0 if known is None else known
+        known = self._evidence.known_queues.get((record.topic, record.queue_id))
+        if known is None or not known.start <= record.offset < known.visible_end:
+            return record.offset == 0
+        return known.entry(record.offset).position == record.position
 
     def _has_checksum(self, record: ScannedRecord) -> bool:
-        segment = _segment_of(self._scan.segments, record.position)
-        return self._evidence.has_checksum(segment.start, record.position)
+        """Return whether a record has a checksum, which the scan then has verified."""
+        checksums = self._evidence.checksums.get(_segment_of(self._scan.segments, record.position).start)
+        return checksums is not None and checksums.get(record.position) is not None
 
     def _reject(self, record: ScannedRecord, what: str) -> None:
         path = _segment_of(self._scan.segments, record.position).path
@@ -404,7 +395,12 @@ def _load_clean(disk: Disk, directory: DirectoryState, shutdown: CleanShutdown) 
 def _rebuild(disk: Disk, directory: DirectoryState) -> RecoveredLog:
     known, size = load_consume_queues(disk), directory.segment_bytes
     checksums = load_checksums(disk, directory.segments, directory.checksums_to, directory.checksums_to_ms)
-    rebuilt = rebuild_consume_queues(directory.segments, known, checksums, _tags_code_of)
+    rebuilt = rebuild_consume_queues(
+        directory.segments,
+        known,
+        checksums,
+        lambda record: compute_tags_code(record.topic, record.properties, record.stored_ms),
+    )
     drop_stale_checksums(disk, checksums)
     segments = _truncate_log(disk, directory.segments, rebuilt.end, size, directory.unsynced_from)
     write_abort_file(disk, size)
@@ -428,7 +424,3 @@ def _summarize(directory: DirectoryState, rebuilt: RebuiltQueues) -> RecoverySum
     cut_bytes = sum(damage.size for damage in rebuilt.damages if damage.what == CUT_OFF)
     how = PreviousShutdown.UNCLEAN if directory.segments or rebuilt.damages else PreviousShutdown.EMPTY
     return RecoverySummary(how, rebuilt.records, read_bytes, cut_bytes, tuple(rebuilt.damages))
-
-
-def _tags_code_of(record: ScannedRecord) -> int:
-    return compute_tags_code(record.topic, record.properties, record.stored_ms)

@@ -19,18 +19,12 @@ def expired_segments(
     expired: list[Segment] = []
     for segment in log.segments[:-1]:
         is_too_large = options.keep_bytes is not None and log.end - segment.start > options.keep_bytes
-        if not is_too_large and not _exceeds_age(segment, log, checksums, options, now_ms):
-            break
+        if not is_too_large:
+            if options.keep_ms is None:
+                break
+            # Checksums are verified: one flipped bit in a timestamp must not cost a file of messages.
+            later = next(iter(LogScan(log.segments[len(expired) + 1 :], checksums, stop=log.end)), None)
+            if later is None or later.stored_ms >= now_ms - options.keep_ms:
+                break
         expired.append(segment)
     return expired
-
-
-def _exceeds_age(
-    segment: Segment, log: CommitLog, checksums: ChecksumsBySegment, options: StoreOptions, now_ms: int
-) -> bool:
-    if options.keep_ms is None:
-        return False
-    later = log.segments[log.segments.index(segment) + 1 :]
-    # Checksums are verified: one flipped bit in a timestamp must not cost a file of messages.
-    first = next(iter(LogScan(later, checksums, stop=log.end)), None)
-    return first is not None and first.stored_ms < now_ms - options.keep_ms

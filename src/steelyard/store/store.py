@@ -35,7 +35,6 @@ from steelyard.store.directory import (
 )
 from steelyard.store.disk import DirectoryLock, Disk
 from steelyard.store.json_documents import CleanShutdown
-from steelyard.store.log_scan import Damage
 from steelyard.store.message_lookup import MessageLookup
 from steelyard.store.options import StoreOptions
 from steelyard.store.queue_reader import QueueReader, ReadResult
@@ -77,7 +76,9 @@ class Store:
     """A directory of messages. Create one with `Store.open`."""
 
     def __init__(self, disk: Disk, lock: DirectoryLock, options: StoreOptions, recovered: RecoveredLog) -> None:
-        self._disk, self._lock, self._options = disk, lock, options
+        self._disk, self._lock = disk, lock
+        self.options = options
+        """The options of this store."""
         log, queues = self._log, self._queues = recovered.log, recovered.consume_queues
         self._appended_queues: list[ConsumeQueue] = []
         self._unwritten_checksums: list[tuple[int, bytes, bytes]] = []
@@ -85,7 +86,9 @@ class Store:
         self._checksum_files = ChecksumFiles(disk)
         self._stored_checksums = LazyChecksums(disk, log)
         self._reader = QueueReader(log, queues, self._stored_checksums, recovered.trusted_from)
-        self._reader.damages += recovered.damages
+        self.damages = self._reader.damages
+        """What turned out to be lost since the store was opened."""
+        self.damages += recovered.damages
         self._sync_tracker = SyncTracker(log)
         self.recovery = recovered.recovery
         """What had to be done to open the directory."""
@@ -96,14 +99,9 @@ class Store:
         self.read_only_reason: str | None = None
         """Why writes are refused, or None."""
 
-    @property
-    def options(self) -> StoreOptions:
-        """The options of this store."""
-        return self._options
-
     def set_retention(self, keep_ms: int | None) -> None:
         """Change how long log files are kept; None keeps them whatever their age."""
-        self._options = replace(self._options, keep_ms=keep_ms)
+        self.options = replace(self.options, keep_ms=keep_ms)
 
     @property
     def start(self) -> int:
@@ -124,11 +122,6 @@ class Store:
     def durable(self) -> int:
         """Messages up to this log position survive a power loss."""
         return self._sync_tracker.durable
-
-    @property
-    def damages(self) -> list[Damage]:
-        """What turned out to be lost since the store was opened."""
-        return self._reader.damages
 
     @classmethod
     def open(cls, disk: Disk, options: StoreOptions) -> "Store":
@@ -169,7 +162,7 @@ class Store:
         """Append a message; the next `flush` stores it. Without ``tags_code`` its properties are parsed for it."""
         if self.read_only_reason is not None or not self._log.is_tail_clean:
             self._repair()
-        store_host = self._options.store_host
+        store_host = self.options.store_host
         shape, tail = head_layout_for(born_host, store_host), pack_tail(topic, properties)
         size = shape.size + len(body) + len(tail)
         log = self._log
@@ -219,7 +212,7 @@ class Store:
         """Append all messages of a batch in order, or none."""
         if self.read_only_reason is not None or not self._log.is_tail_clean:
             self._repair()
-        store_host, log = self._options.store_host, self._log
+        store_host, log = self.options.store_host, self._log
         queue = self._queues.get((topic, queue_id))
         start, offset = log.next_position(0), 0 if queue is None else queue.end
         records = None
@@ -388,7 +381,7 @@ class Store:
 
     def delete_expired_segments(self, now_ms: int) -> list[str]:
         """Delete log files that exceed the age or size limit; return their paths."""
-        expired = expired_segments(self._log, self._stored_checksums, self._options, now_ms)
+        expired = expired_segments(self._log, self._stored_checksums, self.options, now_ms)
         if not expired:
             return []
         with suppress(DiskFailed):

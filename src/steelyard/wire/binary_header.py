@@ -242,7 +242,10 @@ def header_from_binary(kind: type[H], packed: bytes) -> H:
 def _learn_layout(layout: HeaderLayout[H], packed: bytes, header: H, known: tuple[_LearnedLayout[H], ...]) -> None:
     """Learn the layout of these fields: a new one, or a known one with more variable fields."""
     cells = list(_iter_field_spans(packed))
-    relative = next((shape for shape in known if _has_same_spans(packed, shape.packed, cells)), None)
+    gaps = list(_gaps_between(cells, len(packed)))
+    # A known one with the same names and lengths at the same positions.
+    alike = (shape for shape in known if all(packed[start:end] == shape.packed[start:end] for start, end in gaps))
+    relative = next(alike, None)
     changing = frozenset(
         number
         for number, cell in enumerate(cells)
@@ -259,11 +262,6 @@ def _learn_layout(layout: HeaderLayout[H], packed: bytes, header: H, known: tupl
         _learned_layouts.clear()  # rare and harmless: those in use are learned again
     rest = (other for other in known if other is not relative)
     _learned_layouts[layout.kind, len(packed)] = (shape, *rest)[:_MAX_LAYOUTS_PER_KEY]
-
-
-def _has_same_spans(packed: bytes, other: bytes, cells: list[_FieldSpan]) -> bool:
-    """Whether both have the same names and lengths at the same positions."""
-    return all(packed[start:end] == other[start:end] for start, end in _gaps_between(cells, len(packed)))
 
 
 def _gaps_between(cells: list[_FieldSpan], total: int) -> Iterator[tuple[int, int]]:

@@ -30,7 +30,6 @@ __all__ = [
     "JsonBody",
     "QueueRef",
     "always_written",
-    "always_written_map",
     "decode_body",
     "decode_request_body",
     "encode_body",
@@ -48,20 +47,9 @@ class JsonBody(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, 
 
 
 def always_written(value: T, name: str | None = None) -> T:
-    """Give a field a default that is written, too."""
+    """Give a field a default that is written, too; all instances share it."""
     written: T = field(default_factory=lambda: value, name=name)
     return written
-
-
-def always_written_map(name: str | None = None) -> dict[str, Any]:
-    """Give a field a new empty map as default, which is written, too."""
-    written: dict[str, Any] = field(default_factory=_empty_map, name=name)
-    return written
-
-
-def _empty_map() -> dict[str, Any]:
-    # Not `dict` itself: msgspec leaves out an empty dict if `dict` is the default factory.
-    return {}
 
 
 K = TypeVar("K")
@@ -165,13 +153,14 @@ _Repair = Callable[[Any], Any]
 def _repair_for(kind: Any) -> _Repair:
     origin, arguments = get_origin(kind), get_args(kind)
     if kind is str:
-        return _repair_text
+        return lambda found: msgspec.json.encode(found).decode() if isinstance(found, int | float) else found
     if origin is Annotated:
         return _repair_for(arguments[0])
     if origin in (Union, UnionType):
         return _repair_for(next(part for part in arguments if part is not NoneType))
     if origin is tuple and arguments[-1] is Ellipsis:
-        return _repair_list(_repair_for(arguments[0]))
+        item = _repair_for(arguments[0])
+        return lambda found: [item(each) for each in found] if isinstance(found, list) else found
     if origin in (Mapping, dict):
         return _repair_map(_repair_for(arguments[1]))
     if origin is ById:
@@ -183,10 +172,6 @@ def _repair_for(kind: Any) -> _Repair:
     if isinstance(kind, type) and issubclass(kind, JsonBody):
         return _repair_object(kind)
     return lambda found: found
-
-
-def _repair_text(found: Any) -> Any:
-    return msgspec.json.encode(found).decode() if isinstance(found, int | float) else found
 
 
 def _repair_enum(kind: type[Enum]) -> _Repair:
@@ -214,10 +199,6 @@ def _repair_object(kind: type[JsonBody]) -> _Repair:
         return whole
 
     return repair
-
-
-def _repair_list(item: _Repair) -> _Repair:
-    return lambda found: [item(each) for each in found] if isinstance(found, list) else found
 
 
 def _repair_map(value: _Repair) -> _Repair:

@@ -80,7 +80,9 @@ def _decode_record(kind: str, fields: list[str]) -> TraceEvent | None:
         fields = fields[: names.index("at_ms")]  # time and group are written together
     if len(fields) < required:
         return None
-    values = {name: _PARSERS.get(name, _optional)(text) for name, text in zip(names, fields, strict=False) if name}
+    values = {
+        name: _PARSERS.get(name, _optional)(text) for name, text in zip(names, fields, strict=False) if name[0] != "_"
+    }
     if kind == "EndTransaction":
         values |= {"outcome": _optional(fields[10]), "went_well": fields[10] == _COMMIT}
     return TraceEvent(what=what, **values)
@@ -88,48 +90,9 @@ def _decode_record(kind: str, fields: list[str]) -> TraceEvent | None:
 
 def encode_trace(trace: TraceEvent) -> str:
     """Encode an event as one record; all but ``recalled`` can be encoded."""
-    return _FIELD_END.join(map(_field_text, _ENCODERS[trace.what](trace))) + _RECORD_END
-
-
-def _encode_sent(trace: TraceEvent) -> tuple[object, ...]:
-    return (
-        *("Pub", trace.at_ms or 0, trace.region or _REGION, trace.group, trace.topic, trace.message_id, trace.tags),
-        *(trace.keys, trace.store_host, trace.body_bytes or 0, trace.took_ms or 0, _message_type_number(trace)),
-        *(trace.offset_id, trace.went_well),
-    )
-
-
-def _encode_received(trace: TraceEvent) -> tuple[object, ...]:
-    retries = (trace.attempt or 1) - 1
-    return (
-        *("SubBefore", trace.at_ms or 0, trace.region or _REGION, trace.group, trace.request_id, trace.message_id),
-        *(retries, trace.keys),
-    )
-
-
-def _encode_handled(trace: TraceEvent) -> tuple[object, ...]:
-    code = _OUTCOME_CODES.get(trace.outcome or "", 0 if trace.went_well else 4)
-    return (
-        *("SubAfter", trace.request_id, trace.message_id, trace.took_ms or 0, trace.went_well, trace.keys, code),
-        *(trace.at_ms or 0, trace.group),
-    )
-
-
-def _encode_transaction_end(trace: TraceEvent) -> tuple[object, ...]:
-    # Java's transaction id is the id of the message.
-    return (
-        *("EndTransaction", trace.at_ms or 0, trace.region or _REGION, trace.group, trace.topic, trace.message_id),
-        *(trace.tags, trace.keys, trace.store_host, _message_type_number(trace), trace.message_id),
-        *(_COMMIT if trace.went_well else _ROLLBACK, bool(trace.was_asked)),
-    )
-
-
-_ENCODERS: dict[str, Callable[[TraceEvent], tuple[object, ...]]] = {
-    "sent": _encode_sent,
-    "received": _encode_received,
-    "handled": _encode_handled,
-    "transaction ended": _encode_transaction_end,
-}
+    kind, names = _ENCODED[trace.what]
+    fields = (_WRITERS[name](trace) if name in _WRITERS else getattr(trace, name) for name in names)
+    return _FIELD_END.join((kind, *map(_field_text, fields))) + _RECORD_END
 
 
 def _field_text(field: object) -> str:
@@ -140,10 +103,6 @@ def _field_text(field: object) -> str:
     text = str(field)
     # No message that was sent holds a separator, but the name of a group might.
     return text if text.isprintable() else text.replace(_FIELD_END, " ").replace(_RECORD_END, " ")
-
-
-def _message_type_number(trace: TraceEvent) -> int:
-    return _MESSAGE_TYPES.index(trace.kind) if trace.kind in _MESSAGE_TYPES else 0
 
 
 def _optional(text: str) -> str | None:
@@ -165,10 +124,12 @@ _LAYOUTS: dict[str, tuple[str, int, tuple[str, ...]]] = {
         5,
         ("request_id", "message_id", "took_ms", "went_well", "keys", "outcome", "at_ms", "group"),
     ),
-    "EndTransaction": ("transaction ended", 11, (*_MESSAGE, "kind", "", "", "was_asked")),
+    "EndTransaction": ("transaction ended", 11, (*_MESSAGE, "kind", "_id", "_state", "was_asked")),
     "Recall": ("recalled", 6, (*_ORIGIN, "topic", "message_id", "went_well")),
 }
-"""By the kind of a record: the event, how many fields it has at least, and what they are; "" is left out."""
+"""By the kind of a record: the event, how many fields it has at least, and what they are; some are not decoded."""
+_ENCODED = {what: (kind, names) for kind, (what, _, names) in _LAYOUTS.items()}
+
 
 _PARSERS: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("at_ms", "body_bytes", "took_ms"), _parse_int),
@@ -179,3 +140,17 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "outcome": lambda text: _OUTCOMES.get(_parse_int(text)),
 }
 """How a field is read; the others are texts that may be absent."""
+
+_WRITERS: dict[str, Callable[[TraceEvent], object]] = {
+    "at_ms": lambda trace: trace.at_ms or 0,
+    "region": lambda trace: trace.region or _REGION,
+    "body_bytes": lambda trace: trace.body_bytes or 0,
+    "took_ms": lambda trace: trace.took_ms or 0,
+    "kind": lambda trace: _MESSAGE_TYPES.index(trace.kind) if trace.kind in _MESSAGE_TYPES else 0,
+    "attempt": lambda trace: (trace.attempt or 1) - 1,
+    "outcome": lambda trace: _OUTCOME_CODES.get(trace.outcome or "", 0 if trace.went_well else 4),
+    "_id": lambda trace: trace.message_id,  # Java's transaction id
+    "_state": lambda trace: _COMMIT if trace.went_well else _ROLLBACK,
+    "was_asked": lambda trace: bool(trace.was_asked),
+}
+"""How a field is written; the others as they are."""

@@ -14,10 +14,8 @@ __all__ = [
     "INNER_BASE",
     "INNER_COUNT",
     "KEYS",
-    "MAX_OFFSET",
     "MAX_RECONSUME_TIMES",
     "MESSAGE_TYPE",
-    "MIN_OFFSET",
     "ORIGIN_MESSAGE_ID",
     "POP_RECEIPT",
     "PREPARED_QUEUE_OFFSET",
@@ -103,7 +101,5 @@ CRC32 = "__CRC32#"
 INNER_COUNT = "INNER_NUM"
 INNER_BASE = "INNER_BASE"
 
-# Added by consumers after a pull or a pop; never stored.
-MIN_OFFSET = "MIN_OFFSET"
-MAX_OFFSET = "MAX_OFFSET"
+# Added by consumers after a pop; never stored.
 POP_RECEIPT = "POP_CK"

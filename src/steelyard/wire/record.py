@@ -137,13 +137,8 @@ def record_damage_error(data: bytes | bytearray | memoryview, at: int) -> Malfor
         return _damage_error(
             f"the size is {size}; a record like this has {smallest} or more, {left} bytes are left", at
         )
-    return _section_damage_error(data, at, at + head.size, at + size, 1 if magic == V1_MAGIC else 2)
-
-
-def _section_damage_error(
-    data: bytes | bytearray | memoryview, at: int, body_at: int, end: int, topic_length_bytes: int
-) -> MalformedRecord:
-    room = end - body_at - topic_length_bytes - 2
+    body_at, topic_length_bytes = at + head.size, 1 if magic == V1_MAGIC else 2
+    room = at + size - body_at - topic_length_bytes - 2
     body_bytes = _int_at(data, body_at - 4, 4)
     if not 0 <= body_bytes <= room:
         return _damage_error(f"the body's length is {body_bytes}, there is room for {room}", body_at - 4)

@@ -32,7 +32,6 @@ __all__ = [
     "record_to_message",
     "unseal_message",
     "unseal_message_prefix",
-    "unwrap_batch",
 ]
 
 BODY_ERRORS = (ProtocolError, MissingExtra)
@@ -61,7 +60,7 @@ def decode_messages_as(
     """Yield messages as `decode_messages` does, of the given class."""
     for record in decode_records(data, check_crc=check_crc):
         if record.sys_flag & WRAPPED == WRAPPED:
-            yield from _unwrap_batch_as(make, record, broker)
+            yield from _batch_messages(make, _checked_batch(record_to_message(record, broker)))
         else:
             yield _open_record(make, record, broker)
 
@@ -161,15 +160,6 @@ def _make_message(make: type[M], record: MessageRecord, broker: str, body: bytes
     )
 
 
-def unwrap_batch(record: MessageRecord, broker: str) -> Iterator[StoredMessage]:
-    """Yield the messages of a batch that is stored as one record: offsets count up, the rest is the record's."""
-    return _unwrap_batch_as(StoredMessage, record, broker)
-
-
-def _unwrap_batch_as(make: type[M], record: MessageRecord, broker: str) -> Iterator[M]:
-    return _batch_messages(make, _checked_batch(record_to_message(record, broker)))
-
-
 def _checked_batch(outer: StoredMessage) -> StoredMessage:
     """Return a message that holds a batch, if all of it can be decoded."""
     # The items are not kept: a body of 16 MiB can hold 700,000 tiny ones.
@@ -182,6 +172,7 @@ def _checked_batch(outer: StoredMessage) -> StoredMessage:
 
 
 def _batch_messages(make: type[M], outer: StoredMessage) -> Iterator[M]:
+    """Yield the messages of a batch that is stored as one record: offsets count up, the rest is the record's."""
     for index, item in enumerate(decode_batch(outer.body)):
         yield make(
             outer.queue,

@@ -129,6 +129,7 @@ def written(node: Node) -> str:
             return " AND ".join(map(_part, parts))
         case Or(parts):
             return " OR ".join(map(_part, parts))
+    raise AssertionError(f"{node!r} is no node that is written")
 
 
 def _leaf(node: PropertyRef | TextLiteral | NumberLiteral | BooleanLiteral) -> str:

@@ -38,12 +38,12 @@ def balance_lag(
     table = _LagTable(cut, members, owner, planned, lag, fixed_counts)
     # Each step lowers the sum of squared lags, so this ends; a step for each queue is more than a group needs.
     for _ in planned:
-        step = _best_step(table, budget)
+        step = table.best_step(budget)
         if step is None:
             break
-        _move_queue(table, step.queue, step.far, step.near)
+        table.move_queue(step.queue, step.far, step.near)
         if step.in_return != _NOTHING:
-            _move_queue(table, step.in_return, step.near, step.far)
+            table.move_queue(step.in_return, step.near, step.far)
         budget -= step.cost
     return table.new
 
@@ -83,64 +83,55 @@ class _LagTable:
                 self.held[member].setdefault(self.topic_of[queue], set()).add(queue)
                 self.behind[member] += lag[queue]
 
+    def best_step(self, budget: int) -> _Step | None:
+        """Find the best step from the member furthest behind to the nearest one that there is a step to."""
+        behind = self.behind
+        nearest_first = sorted(range(len(behind)), key=behind.__getitem__)
+        far = max(nearest_first, key=behind.__getitem__)
+        for near in nearest_first:
+            if behind[far] - behind[near] <= 1:
+                break
+            best = min(self._steps(far, near, budget), default=None)
+            if best is not None:
+                return best
+        return None
 
-def _best_step(table: _LagTable, budget: int) -> _Step | None:
-    """Find the best step from the member furthest behind to the nearest one that there is a step to."""
-    behind = table.behind
-    nearest_first = sorted(range(len(behind)), key=behind.__getitem__)
-    far = max(nearest_first, key=behind.__getitem__)
-    for near in nearest_first:
-        if behind[far] - behind[near] <= 1:
-            break
-        best = min(_steps(table, far, near, budget), default=None)
-        if best is not None:
-            return best
-    return None
+    def _steps(self, far: int, near: int, budget: int) -> Iterator[_Step]:
+        """Yield, for each queue of one member, the steps that bring the two closest together."""
+        gap = self.behind[far] - self.behind[near]
+        more, fewer = (sum(map(len, self.held[member].values())) for member in (far, near))
+        for topic, giving in self.held[far].items():
+            taken = self.held[near].get(topic, set())
+            returns = self._returns(taken, near, far)
+            if more - fewer == 1 and not self.fixed_counts and len(giving) - len(taken) == 1:
+                returns.setdefault(0, []).insert(0, (0, _NOTHING))
+            for queue in giving:
+                lag, cost = self.lag[queue], self._cost(queue, far, near)
+                for cost_back, row in returns.items():
+                    if cost + cost_back <= budget:
+                        middle = bisect_left(row, (lag - gap // 2, _NOTHING))
+                        for lag_back, back in row[max(0, middle - 1) : middle + 1]:
+                            if 0 < lag - lag_back < gap:
+                                distance = abs(2 * (lag - lag_back) - gap)
+                                yield _Step(distance, cost + cost_back, queue, back, far, near)
 
+    def _returns(self, queues: set[int], near: int, far: int) -> dict[int, list[tuple[int, int]]]:
+        """Sort what could be taken in return by what it costs, and then by lag."""
+        rows: dict[int, list[tuple[int, int]]] = {}
+        for lag, queue in sorted((self.lag[queue], queue) for queue in queues):
+            rows.setdefault(self._cost(queue, near, far), []).append((lag, queue))
+        return rows
 
-def _steps(table: _LagTable, far: int, near: int, budget: int) -> Iterator[_Step]:
-    """Yield, for each queue of one member, the steps that bring the two closest together."""
-    gap = table.behind[far] - table.behind[near]
-    one_more = _size(table.held[far]) - _size(table.held[near]) == 1
-    for topic, giving in table.held[far].items():
-        returns = _returns(table, table.held[near].get(topic, set()), near, far)
-        if one_more and not table.fixed_counts and len(giving) - len(table.held[near].get(topic, ())) == 1:
-            returns.setdefault(0, []).insert(0, (0, _NOTHING))
-        for queue in giving:
-            lag, cost = table.lag[queue], _cost(table, queue, far, near)
-            for cost_back, row in returns.items():
-                if cost + cost_back <= budget:
-                    middle = bisect_left(row, (lag - gap // 2, _NOTHING))
-                    for lag_back, back in row[max(0, middle - 1) : middle + 1]:
-                        if 0 < lag - lag_back < gap:
-                            distance = abs(2 * (lag - lag_back) - gap)
-                            yield _Step(distance, cost + cost_back, queue, back, far, near)
+    def _cost(self, queue: int, giver: int, taker: int) -> int:
+        """Return how many more queues move if this one changes its owner: -1, 0 or 1; an unowned queue costs none."""
+        owner = self.owner[queue]
+        return 0 if owner < 0 else (taker != owner) - (giver != owner)
 
-
-def _returns(table: _LagTable, queues: set[int], near: int, far: int) -> dict[int, list[tuple[int, int]]]:
-    """Sort what could be taken in return by what it costs, and then by lag."""
-    rows: dict[int, list[tuple[int, int]]] = {}
-    for queue in queues:
-        rows.setdefault(_cost(table, queue, near, far), []).append((table.lag[queue], queue))
-    for row in rows.values():
-        row.sort()
-    return rows
-
-
-def _cost(table: _LagTable, queue: int, giver: int, taker: int) -> int:
-    """Return how many more queues move if this one changes its owner: -1, 0 or 1; an unowned queue costs nothing."""
-    owner = table.owner[queue]
-    return 0 if owner < 0 else (taker != owner) - (giver != owner)
-
-
-def _move_queue(table: _LagTable, queue: int, giver: int, taker: int) -> None:
-    topic = table.topic_of[queue]
-    table.held[giver][topic].remove(queue)
-    table.held[taker].setdefault(topic, set()).add(queue)
-    table.behind[giver] -= table.lag[queue]
-    table.behind[taker] += table.lag[queue]
-    table.new[queue] = taker
-
-
-def _size(held: dict[int, set[int]]) -> int:
-    return sum(map(len, held.values()))
+    def move_queue(self, queue: int, giver: int, taker: int) -> None:
+        """Pass a queue from one member to another."""
+        topic = self.topic_of[queue]
+        self.held[giver][topic].remove(queue)
+        self.held[taker].setdefault(topic, set()).add(queue)
+        self.behind[giver] -= self.lag[queue]
+        self.behind[taker] += self.lag[queue]
+        self.new[queue] = taker

@@ -155,8 +155,14 @@ def even_shares(
     [[2, 3], [2, 1]]
     """
     extras = _Extras(cut, members, owner, subs)
-    _give_to_the_rich(extras)
-    _give_to_the_lightest(extras)
+    for topic in extras.open_topics:
+        lightest_first = sorted(sorted(extras.rich[topic]), key=extras.load.__getitem__)
+        extras.give(topic, lightest_first[: extras.over[topic]])
+    for topic in extras.open_topics:
+        extra = extras.extra[topic]
+        if missing := extras.over[topic] - len(extra):
+            lightest_first = sorted(extras.subscribers(topic), key=extras.load.__getitem__)
+            extras.give(topic, list(islice((member for member in lightest_first if member not in extra), missing)))
     if subs is None:
         _level(extras)
         if 1 < len(extras.open_topics) <= MAX_EXACT_CELLS // max(members, 1):
@@ -165,7 +171,13 @@ def even_shares(
             _reduce_moves(chosen, extras.load)
     else:
         _level_what_is_shared(extras)
-    return _shares(extras)
+    for topic, base in enumerate(extras.base):
+        share = [base if subs is None else 0] * members
+        for member in () if subs is None else subs[topic]:
+            share[member] = base
+        for member in extras.extra[topic]:
+            share[member] += 1
+        yield share
 
 
 class _Extras:
@@ -214,20 +226,6 @@ class _Extras:
         self.extra[topic].add(light)
         self.load[heavy] -= 1
         self.load[light] += 1
-
-
-def _give_to_the_rich(table: _Extras) -> None:
-    for topic in table.open_topics:
-        lightest_first = sorted(sorted(table.rich[topic]), key=table.load.__getitem__)
-        table.give(topic, lightest_first[: table.over[topic]])
-
-
-def _give_to_the_lightest(table: _Extras) -> None:
-    for topic in table.open_topics:
-        extra = table.extra[topic]
-        if missing := table.over[topic] - len(extra):
-            lightest_first = sorted(table.subscribers(topic), key=table.load.__getitem__)
-            table.give(topic, list(islice((member for member in lightest_first if member not in extra), missing)))
 
 
 def _level(table: _Extras) -> None:
@@ -289,20 +287,6 @@ def _level_what_is_shared(table: _Extras) -> None:
                 table.swap(topic, heavy, light)
         if load == before:
             return
-
-
-def _shares(table: _Extras) -> Iterator[list[int]]:
-    members = len(table.load)
-    for topic, base in enumerate(table.base):
-        if table.subs is None:
-            share = [base] * members
-        else:
-            share = [0] * members
-            for member in table.subs[topic]:
-                share[member] = base
-        for member in table.extra[topic]:
-            share[member] += 1
-        yield share
 
 
 def integer_weights(weights: Mapping[str, float], members: Sequence[str]) -> list[int]:
@@ -427,22 +411,18 @@ def _pass_along(table: _WeightedExtras, givers: Iterable[int], takers: Collectio
                 if member not in topic.extra and member not in got_from:
                     got_from[member] = topic, giver
                     if member in takers:
-                        _carry_out(table, got_from, member)
+                        while (step := got_from[member]) is not None:
+                            passed, giver = step
+                            passed.extra.remove(giver)
+                            passed.extra.add(member)
+                            table.load[giver] -= 1
+                            table.load[member] += 1
+                            member = giver
                         return True
                     waiting.append(member)
         # Every member that a topic leads to has been found.
         topics = left
     return False
-
-
-def _carry_out(table: _WeightedExtras, got_from: Mapping[int, tuple[_TopicExtras, int] | None], taker: int) -> None:
-    while (step := got_from[taker]) is not None:
-        topic, giver = step
-        topic.extra.remove(giver)
-        topic.extra.add(taker)
-        table.load[giver] -= 1
-        table.load[taker] += 1
-        taker = giver
 
 
 def assign_by_shares(cut: Sequence[int], owner: Sequence[int], shares: Iterable[list[int]]) -> list[int]:

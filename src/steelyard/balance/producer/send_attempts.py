@@ -67,11 +67,6 @@ class SendOptions:
     spent_ms: int = 0
     """The part of the timeout that the lookup of the topic took."""
 
-    @property
-    def remaining_ms(self) -> int:
-        """The time for all attempts together."""
-        return max(1, self.timeout_ms - self.spent_ms)
-
     def __post_init__(self) -> None:
         if self.timeout_ms < 1 or self.retries < 0 or self.retry_pause_ms < 0:
             raise ConfigurationError(
@@ -183,7 +178,7 @@ class SendAttempts:
     def begun(self, queue: Queue, now_ms: int) -> None:
         """Record the first attempt, which `first_attempt` decided at this time."""
         self._current_queue, self._began_ms = queue, now_ms
-        self._deadline_ms = now_ms + self._options.remaining_ms
+        self._deadline_ms = now_ms + max(1, self._options.timeout_ms - self._options.spent_ms)
 
     def failed(self, error: SteelyardError, now_ms: int) -> SendStep:
         """End the attempt with an error or a timeout; return the next step."""

@@ -82,16 +82,13 @@ _CHANGEABLE: Mapping[str, tuple[str, _SettingType]] = {
 
 
 def _get_config(state: BrokerCoreState, request: Command, _peer: Peer, _now_ms: int) -> Command:
-    version = encode_body(state.config_version).decode()
-    return response_to(request, fields=GetBrokerConfigResponse(version), body=encode_settings(_all_settings(state)))
-
-
-def _all_settings(state: BrokerCoreState) -> dict[str, str]:
-    options = state.options
-    changeable = {name: kind.write(getattr(options, option)) for name, (option, kind) in _CHANGEABLE.items()}
-    keep_ms = state.store.options.keep_ms
-    hours = _FOREVER if keep_ms is None else str(keep_ms // _HOUR_MS)
-    return dict(sorted((_fixed_settings(state) | changeable | {_RETENTION_SETTING: hours}).items()))
+    version, keep_ms = encode_body(state.config_version).decode(), state.store.options.keep_ms
+    settings = _fixed_settings(state)
+    settings |= {name: kind.write(getattr(state.options, option)) for name, (option, kind) in _CHANGEABLE.items()}
+    settings[_RETENTION_SETTING] = _FOREVER if keep_ms is None else str(keep_ms // _HOUR_MS)
+    return response_to(
+        request, fields=GetBrokerConfigResponse(version), body=encode_settings(dict(sorted(settings.items())))
+    )
 
 
 def _fixed_settings(state: BrokerCoreState) -> dict[str, str]:
@@ -109,7 +106,10 @@ def _fixed_settings(state: BrokerCoreState) -> dict[str, str]:
         "listenPort": str(options.port),
         "longPollingEnable": "true",
         "mappedFileSizeCommitLog": str(store.segment_bytes),
-        "messageDelayLevel": " ".join(map(_format_span, DELAY_LEVELS_MS)),
+        "messageDelayLevel": " ".join(
+            next(f"{span_ms // unit_ms}{name}" for unit_ms, name in _UNITS if span_ms >= unit_ms)
+            for span_ms in DELAY_LEVELS_MS
+        ),
         "msgTraceTopicName": TRACE_TOPIC,
         "realTimeNotifyConsumerChange": "true",
         "regionId": options.region,
@@ -121,10 +121,6 @@ def _fixed_settings(state: BrokerCoreState) -> dict[str, str]:
         "useServerSideResetOffset": "true",
         "useTLS": "false",
     }
-
-
-def _format_span(span_ms: int) -> str:
-    return next(f"{span_ms // unit_ms}{name}" for unit_ms, name in _UNITS if span_ms >= unit_ms)
 
 
 def _update_config(state: BrokerCoreState, request: Command, _peer: Peer, now_ms: int) -> Command:

@@ -17,8 +17,9 @@
 Errors of forwarded requests: 1 if the member is not connected or older than 3.1.8, 207 without a response in time.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 
 from msgspec import structs
 
@@ -26,7 +27,6 @@ from steelyard.broker import client_expiry
 from steelyard.broker.consumer_registry import ConsumerGroup, GroupMember
 from steelyard.broker.group_warnings import find_warnings
 from steelyard.broker.producer_registry import RegisteredProducer
-from steelyard.broker.queue_owners import owners_by_topic
 from steelyard.broker.request_errors import request_error, system_error
 from steelyard.broker.requests.paging import check_rows
 from steelyard.broker.state import BrokerCoreState, RequestHandler
@@ -78,20 +78,19 @@ def _group_view(state: BrokerCoreState, group: ConsumerGroup, now_ms: int) -> Gr
     return GroupExtension(
         epoch=group.epoch,
         findings=tuple(warning.message for warning in find_warnings(group)) or None,
-        members=tuple(_member_view(group.members[client_id]) for client_id in group.ids),
-        owners=owners_by_topic(state, group, now_ms),
+        members=tuple(
+            MemberEntry(
+                id=member.id,
+                leaving=member.leaving,
+                ours=member.is_steelyard,
+                strategy=member.strategy,
+                topics=tuple(sorted(member.subscriptions)),
+            )
+            for member in map(group.members.__getitem__, group.ids)
+        ),
+        owners=client_expiry.owners_by_topic(state, group, now_ms),
         queues=queues,
         settled=state.queue_locks.is_settled(group.name, now_ms),
-    )
-
-
-def _member_view(member: GroupMember) -> MemberEntry:
-    return MemberEntry(
-        id=member.id,
-        leaving=member.leaving,
-        ours=member.is_steelyard,
-        strategy=member.strategy,
-        topics=tuple(sorted(member.subscriptions)),
     )
 
 
@@ -111,9 +110,15 @@ def _consumer_connections(state: BrokerCoreState, request: Command, _peer: Peer,
     return response_to(request, body=encode_body(body))
 
 
-def _to_connection(member: GroupMember) -> ConnectionEntry:
+def _to_connection(
+    client: GroupMember | RegisteredProducer, extension: ClientExtension | None = None
+) -> ConnectionEntry:
     return ConnectionEntry(
-        client_address=member.peer.address, client_id=member.id, language=member.language, version=member.version
+        client_address=client.peer.address,
+        client_id=client.id,
+        language=client.language,
+        steelyard=extension,
+        version=client.version,
     )
 
 
@@ -122,16 +127,7 @@ def _producer_connections(state: BrokerCoreState, request: Command, _peer: Peer,
     producers = state.producers.in_group(name)
     if not producers:
         raise system_error(f"the producer group[{name}] not exist")
-    connections = tuple(
-        ConnectionEntry(
-            client_address=each.peer.address,
-            client_id=each.id,
-            language=each.language,
-            steelyard=_latency_report(state, request, each, now_ms),
-            version=each.version,
-        )
-        for each in producers
-    )
+    connections = tuple(_to_connection(each, _latency_report(state, request, each, now_ms)) for each in producers)
     return response_to(request, body=encode_body(ProducerConnections(connections=connections)))
 
 
@@ -229,48 +225,22 @@ def _forward(
             state.send(peer, response)
 
     forwarded = structs.replace(forwarded, version=SERVER_VERSION)
-    state.send(
-        member.peer,
-        state.forwarded_requests.forward(
-            member.peer, forwarded, on_response, now_ms + state.options.forward_timeout_ms
-        ),
-    )
+    _ask(state, member, forwarded, on_response, now_ms + state.options.forward_timeout_ms)
+
+
+def _ask(
+    state: BrokerCoreState,
+    member: GroupMember,
+    forwarded: Command,
+    on_response: Callable[[Command | None], None],
+    until_ms: int,
+) -> None:
+    state.send(member.peer, state.forwarded_requests.forward(member.peer, forwarded, on_response, until_ms))
 
 
 def _without_body(request: Command) -> Command:
     """Return a request without its body, which may be large, to keep until the response comes."""
     return structs.replace(request, fields={}, body=b"")
-
-
-class _StatusCollector:
-    """Collects the response to a 223."""
-
-    def __init__(self, state: BrokerCoreState, request: Command, peer: Peer) -> None:
-        self._state, self._request, self._peer = state, _without_body(request), peer
-        self._open = 1  # one for the caller that still sends requests
-        self._found = dict[str, ByQueue[int]]()
-
-    def request_status(self, member: GroupMember, forwarded: Command, until_ms: int) -> None:
-        """Send a request to one member."""
-        sent = self._state.forwarded_requests.forward(
-            member.peer, forwarded, lambda answer: self._on_response(member.id, answer), until_ms
-        )
-        self._open += 1
-        self._state.send(member.peer, sent)
-
-    def _on_response(self, client_id: str, answer: Command | None) -> None:
-        if answer is not None and answer.code == ResponseCode.SUCCESS:
-            # A malformed response counts as none.
-            with suppress(SteelyardError):
-                self._found[client_id] = decode_request_body(MemberOffsets, answer.body, max_bytes=LIST_BYTES).queues
-        self.finish_one()
-
-    def finish_one(self) -> None:
-        """Count one response; the last one completes the request."""
-        self._open -= 1
-        if not self._open and not self._request.is_oneway:
-            body = encode_body(MemberOffsets(members=dict(sorted(self._found.items()))))
-            self._state.send(self._peer, response_to(self._request, body=body))
 
 
 def _collect_status(state: BrokerCoreState, request: Command, peer: Peer, now_ms: int) -> None:
@@ -283,11 +253,28 @@ def _collect_status(state: BrokerCoreState, request: Command, peer: Peer, now_ms
         GroupTopicRequest(group=header.group, topic=header.topic),
         version=SERVER_VERSION,
     )
-    status = _StatusCollector(state, request, peer)
-    for member in group.members.values():
-        if member.connections and header.client_addr in (None, "", member.id):
-            status.request_status(member, forwarded, now_ms + _STATUS_TIMEOUT_MS)
-    status.finish_one()
+    request = _without_body(request)
+    asked = [each for each in group.members.values() if each.connections and header.client_addr in (None, "", each.id)]
+    waiting = {member.id for member in asked}
+    found = dict[str, ByQueue[int]]()
+
+    def finish() -> None:
+        if not waiting and not request.is_oneway:
+            body = encode_body(MemberOffsets(members=dict(sorted(found.items()))))
+            state.send(peer, response_to(request, body=body))
+
+    def on_response(client_id: str, answer: Command | None) -> None:
+        if answer is not None and answer.code == ResponseCode.SUCCESS:
+            # A malformed response counts as none.
+            with suppress(SteelyardError):
+                found[client_id] = decode_request_body(MemberOffsets, answer.body, max_bytes=LIST_BYTES).queues
+        waiting.discard(client_id)
+        finish()
+
+    for member in asked:
+        _ask(state, member, forwarded, partial(on_response, member.id), now_ms + _STATUS_TIMEOUT_MS)
+    if not asked:
+        finish()
 
 
 HANDLERS: Mapping[int, RequestHandler] = {

@@ -108,7 +108,7 @@ def _consume_stats_of(state: BrokerCoreState, group: str, topic: BrokerTopic, no
 
 def _queue_progress(state: BrokerCoreState, group: str, topic: BrokerTopic, number: int) -> ConsumeOffset:
     committed = max(0, state.offsets.get(group, topic.name, number) or 0)
-    pulled = state.offsets.pulled_offset(group, topic.name, number) or 0
+    pulled = state.offsets.pulled_in(group, topic.name).get(number) or 0
     consumed_ms = _stored_ms(state, topic, number, committed - 1)
     return ConsumeOffset(
         broker_offset=state.store.bounds(topic.name_bytes, number)[1],
@@ -236,26 +236,21 @@ _FIXED_ENTRIES: Mapping[str, str] = {
     **{f"{pool}QueueSize": "0" for pool in _POOLS},
     **{f"{pool}QueueHeadWaitTimeMills": "0" for pool in _POOLS},
     **{f"{pool}QueueCapacity": _POOL_CAPACITY for pool in _POOLS},
-    "EndTransactionQueueSize": "0",
+    **dict.fromkeys(
+        "EndTransactionQueueSize dispatchBehindBytes dispatchMaxBuffer getMessageEntireTimeMax pageCacheLockTimeMills "
+        "putMessageEntireTimeMax putMessageFailedTimes startAcceptSendRequestTimeStamp timerCongestNum "
+        "timerOffsetBehind timerReadBehind".split(),
+        "0",
+    ),
     "EndTransactionThreadPoolQueueCapacity": _POOL_CAPACITY,
     "brokerActive": "true",
-    "dispatchBehindBytes": "0",
-    "dispatchMaxBuffer": "0",
-    "getMessageEntireTimeMax": "0",
-    "pageCacheLockTimeMills": "0",
     "putLatency99": "0.00",
     "putLatency999": "0.00",
     "putMessageDistributeTime": "[<=0ms]:0 [0~10ms]:0 [10~50ms]:0 [50~100ms]:0 [100~200ms]:0 [200~500ms]:0 "
     "[500ms~1s]:0 [1~2s]:0 [2~3s]:0 [3~4s]:0 [4~5s]:0 [5~10s]:0 [10s~]:0 ",
-    "putMessageEntireTimeMax": "0",
-    "putMessageFailedTimes": "0",
     "remainTransientStoreBufferNumbs": "2147483647",
-    "startAcceptSendRequestTimeStamp": "0",
-    "timerCongestNum": "0",
     "timerDequeueTps": "0.0",
     "timerEnqueueTps": "0.0",
-    "timerOffsetBehind": "0",
-    "timerReadBehind": "0",
 }
 
 _MAX_DAMAGES = 100

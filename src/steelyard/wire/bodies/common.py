@@ -8,11 +8,12 @@ continuation lines and backslash escapes, which Java does not write.
 from collections.abc import Mapping
 
 from msgspec import field
+from msgspec.structs import replace
 
 from steelyard.errors import ConfigurationError, LimitExceeded, MalformedBody
 from steelyard.wire import limits
 from steelyard.wire.java_json import Int64
-from steelyard.wire.json_body import JsonBody, always_written, always_written_map
+from steelyard.wire.json_body import JsonBody, always_written
 
 __all__ = ["GroupNames", "KVTable", "TableVersion", "TopicNames", "decode_settings", "encode_settings"]
 
@@ -25,11 +26,15 @@ class TableVersion(JsonBody, frozen=True, kw_only=True):
     """Grows with each change of the master; not in 4.9."""
     timestamp: Int64 = always_written(0)
 
+    def normalized(self) -> "TableVersion":
+        """Return the version for comparison: 4.9 does not send the state version, which then is 0."""
+        return self if self.state_version is not None else replace(self, state_version=0)
+
 
 class KVTable(JsonBody, frozen=True, kw_only=True):
     """Texts by name: settings, or a broker's runtime info (Java: KVTable)."""
 
-    table: Mapping[str, str] = always_written_map()
+    table: Mapping[str, str] = always_written({})
 
 
 class TopicNames(JsonBody, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from msgspec import field
 from steelyard.model import ExpressionType
 from steelyard.wire.bodies.common import TableVersion
 from steelyard.wire.java_json import Int32, Int64
-from steelyard.wire.json_body import JsonBody, always_written, always_written_map
+from steelyard.wire.json_body import JsonBody, always_written
 
 __all__ = [
     "CustomRetryPolicy",
@@ -99,7 +99,7 @@ class SavedSubscription(JsonBody, frozen=True, kw_only=True):
 class SavedSubscriptionTable(JsonBody, frozen=True, kw_only=True):
     """The saved subscriptions of all groups of our broker, by group and topic."""
 
-    groups: Mapping[str, Mapping[str, SavedSubscription]] = always_written_map("subscriptionTable")
+    groups: Mapping[str, Mapping[str, SavedSubscription]] = always_written({}, "subscriptionTable")
 
 
 class SubscriptionGroupTable(JsonBody, frozen=True, kw_only=True):
@@ -107,4 +107,4 @@ class SubscriptionGroupTable(JsonBody, frozen=True, kw_only=True):
 
     version: TableVersion | None = field(default=None, name="dataVersion")
     forbidden: Mapping[str, Mapping[str, Int32]] | None = field(default=None, name="forbiddenTable")
-    groups: Mapping[str, SubscriptionGroupConfig] = always_written_map("subscriptionGroupTable")
+    groups: Mapping[str, SubscriptionGroupConfig] = always_written({}, "subscriptionGroupTable")

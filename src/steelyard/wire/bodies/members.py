@@ -14,7 +14,7 @@ from steelyard.wire.bodies.heartbeat import (
     SubscriptionBody,
 )
 from steelyard.wire.java_json import Double, Int32, Int64
-from steelyard.wire.json_body import ByQueue, JsonBody, always_written, always_written_map
+from steelyard.wire.json_body import ByQueue, JsonBody, always_written
 
 __all__ = [
     "ClientExtension",
@@ -98,7 +98,7 @@ class ConsumerConnections(JsonBody, frozen=True, kw_only=True):
     kind: ConsumeType | None = field(default=None, name="consumeType")
     model: MessageModel | None = field(default=None, name="messageModel")
     steelyard: GroupExtension | None = None
-    subscriptions: Mapping[str, SubscriptionBody] = always_written_map("subscriptionTable")
+    subscriptions: Mapping[str, SubscriptionBody] = always_written({}, "subscriptionTable")
 
 
 class ProducerConnections(JsonBody, frozen=True, kw_only=True):
@@ -121,7 +121,7 @@ class ProducerEntry(JsonBody, frozen=True, kw_only=True):
 class ProducerTable(JsonBody, frozen=True, kw_only=True):
     """All producers of a broker, by group (Java: ProducerTableInfo)."""
 
-    groups: Mapping[str, tuple[ProducerEntry, ...]] = always_written_map("data")
+    groups: Mapping[str, tuple[ProducerEntry, ...]] = always_written({}, "data")
 
 
 class GroupSubscription(JsonBody, frozen=True, kw_only=True):
@@ -196,8 +196,8 @@ class ConsumerRunningState(JsonBody, frozen=True, kw_only=True):
     thread_dump: str | None = field(default=None, name="jstack")
     pop_queues: ByQueue[PopProcessQueueState] | None = field(default=None, name="mqPopTable")
     queues: ByQueue[ProcessQueueState] = always_written(ByQueue(), "mqTable")
-    properties: Mapping[str, str] = always_written_map()
-    topics: Mapping[str, ConsumeStatus] = always_written_map("statusTable")
+    properties: Mapping[str, str] = always_written({})
+    topics: Mapping[str, ConsumeStatus] = always_written({}, "statusTable")
     steelyard: RunningStateExtension | None = None
     subscriptions: tuple[SubscriptionBody, ...] = always_written((), "subscriptionSet")
     user_properties: Mapping[str, str] | None = field(default=None, name="userConsumerInfo")

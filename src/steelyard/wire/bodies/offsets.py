@@ -7,7 +7,7 @@ from msgspec import field
 from steelyard.model import Queue
 from steelyard.wire.bodies.common import TableVersion
 from steelyard.wire.java_json import Int32, Int64
-from steelyard.wire.json_body import ById, ByQueue, JsonBody, always_written, always_written_map
+from steelyard.wire.json_body import ById, ByQueue, JsonBody, always_written
 
 __all__ = [
     "ConsumerOffsetTable",
@@ -23,7 +23,7 @@ class ConsumerOffsetTable(JsonBody, frozen=True, kw_only=True):
     """Committed offsets by ``topic@group`` and queue, as in a broker's file (Java: ConsumerOffsetSerializeWrapper)."""
 
     version: TableVersion | None = field(default=None, name="dataVersion")
-    offsets: Mapping[str, ById[Int64]] = always_written_map("offsetTable")
+    offsets: Mapping[str, ById[Int64]] = always_written({}, "offsetTable")
 
 
 class DelayOffsetTable(JsonBody, frozen=True, kw_only=True):
@@ -73,5 +73,5 @@ class ResetOffsetsList(JsonBody, frozen=True, kw_only=True):
 class MemberOffsets(JsonBody, frozen=True, kw_only=True):
     """Offsets of members in a topic: of one's own queues, or of each member by id (Java: GetConsumerStatusBody)."""
 
-    members: Mapping[str, ByQueue[Int64]] = always_written_map("consumerTable")
+    members: Mapping[str, ByQueue[Int64]] = always_written({}, "consumerTable")
     queues: ByQueue[Int64] = always_written(ByQueue(), "messageQueueTable")

@@ -19,7 +19,7 @@ from steelyard.wire.bodies.common import TableVersion
 from steelyard.wire.codes import Version
 from steelyard.wire.compression import decompress
 from steelyard.wire.java_json import Int32, Int64
-from steelyard.wire.json_body import ById, JsonBody, always_written, always_written_map, decode_body
+from steelyard.wire.json_body import ById, JsonBody, always_written, decode_body
 from steelyard.wire.sysflag import COMPRESSED
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
 
 
 _EVERY_PERMISSION = sum(Permission)
+"""Only the named bits are decoded: Python caches every other combination forever."""
 
 
 class BrokerEntry(JsonBody, frozen=True, kw_only=True):
@@ -81,7 +82,7 @@ class RouteBody(JsonBody, frozen=True, kw_only=True):
     """The route of a topic (Java: TopicRouteData)."""
 
     brokers: tuple[BrokerEntry, ...] = always_written((), "brokerDatas")
-    filter_servers: Mapping[str, tuple[str, ...]] = always_written_map("filterServerTable")
+    filter_servers: Mapping[str, tuple[str, ...]] = always_written({}, "filterServerTable")
     order: str | None = field(default=None, name="orderTopicConf")
     queues: tuple[QueueEntry, ...] = always_written((), "queueDatas")
     mappings: Mapping[str, QueueMapping] | None = field(default=None, name="topicQueueMappingByBroker")
@@ -94,7 +95,12 @@ class RouteBody(JsonBody, frozen=True, kw_only=True):
                 BrokerAddresses(entry.broker_name, entry.cluster or "", dict(entry.addresses)) for entry in self.brokers
             ),
             tuple(
-                QueueCounts(entry.broker_name, entry.read_queues, entry.write_queues, _permission(entry.permission))
+                QueueCounts(
+                    entry.broker_name,
+                    entry.read_queues,
+                    entry.write_queues,
+                    Permission(entry.permission & _EVERY_PERMISSION),
+                )
                 for entry in self.queues
             ),
             self.order,
@@ -122,16 +128,11 @@ class RouteBody(JsonBody, frozen=True, kw_only=True):
         )
 
 
-def _permission(number: int) -> Permission:
-    # Only the named bits: Python caches every other combination forever.
-    return Permission(number & _EVERY_PERMISSION)
-
-
 class ClusterBody(JsonBody, frozen=True, kw_only=True):
     """Every broker by name, and the names in each cluster (Java: ClusterInfo)."""
 
-    brokers: Mapping[str, BrokerEntry] = always_written_map("brokerAddrTable")
-    clusters: Mapping[str, tuple[str, ...]] = always_written_map("clusterAddrTable")
+    brokers: Mapping[str, BrokerEntry] = always_written({}, "brokerAddrTable")
+    clusters: Mapping[str, tuple[str, ...]] = always_written({}, "clusterAddrTable")
 
     def places(self) -> dict[str, BrokerAddresses]:
         """Return the addresses of each broker, both sorted."""
@@ -206,7 +207,7 @@ class TopicConfigTable(JsonBody, frozen=True, kw_only=True):
 
     version: TableVersion | None = field(default=None, name="dataVersion")
     mapping_version: TableVersion | None = field(default=None, name="mappingDataVersion")
-    topics: Mapping[str, TopicConfig] = always_written_map("topicConfigTable")
+    topics: Mapping[str, TopicConfig] = always_written({}, "topicConfigTable")
     mapping_details: Mapping[str, QueueMappingDetail] | None = field(default=None, name="topicQueueMappingDetailMap")
     mappings: Mapping[str, QueueMapping] | None = field(default=None, name="topicQueueMappingInfoMap")
 
