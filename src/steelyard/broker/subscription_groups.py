@@ -32,15 +32,13 @@ class SubscriptionGroups:
         self.version = next_data_version(None if saved is None else saved.version, now_ms)
         self.changes = 0
         self._groups: dict[str, SubscriptionGroupConfig] = {} if saved is None else dict(saved.groups)
+        self.get = self._groups.get
+        """Returns a group's settings, or None; the dictionary's own function, because each pull calls it."""
         for name in SYSTEM_GROUPS:
             self._groups.setdefault(name, _default_settings(name))
         self._size_limit = TableSizeLimit("groups")
         for name, settings in self._groups.items():
             self._size_limit.add(name, settings, is_saved=True)
-
-    def get(self, name: str) -> SubscriptionGroupConfig | None:
-        """Return a group's settings, or None."""
-        return self._groups.get(name)
 
     def __iter__(self) -> Iterator[SubscriptionGroupConfig]:
         """Iterate over all groups, by name."""

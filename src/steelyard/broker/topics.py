@@ -78,6 +78,8 @@ class BrokerTopics:
     ) -> None:
         self._options, self._count_creation = options, count_creation
         self._topics: dict[str, BrokerTopic] = {}
+        self.get = self._topics.get
+        """Returns a topic, or None; the dictionary's own function, because each message calls it."""
         self.version = next_data_version(None if saved is None else saved.version, now_ms)
         self.changes = 0
         for settings in () if saved is None else saved.topics.values():
@@ -104,10 +106,6 @@ class BrokerTopics:
             least = 1 if name.startswith((RETRY_PREFIX, DLQ_PREFIX)) else _AUTO_CREATED_QUEUES
             count = max(queue_id + 1, self._topics[name].queues if name in self._topics else least)
             self._topics[name] = BrokerTopic.from_settings(_settings(name, count))
-
-    def get(self, name: str) -> BrokerTopic | None:
-        """Return a topic, or None."""
-        return self._topics.get(name)
 
     def __getitem__(self, name: str) -> BrokerTopic:
         """Return a topic that must exist; refuse the request if it does not (17)."""
