@@ -213,7 +213,7 @@ def choose_filter(
         member = state.consumers.on_connection(peer, spec.group)
         own = None if member is None or member.subscriptions is None else member.subscriptions.get(spec.topic)
         # A member that pulls with a newer subscription than that of its last heartbeat is served like its group.
-        newest = members.member_subscriptions.newest.get(spec.topic)
+        newest = members.subscriptions.get(spec.topic)
         subscription = own if own is not None and own.version >= spec.subscription_version else newest or own
     if subscription is None or subscription.version < spec.subscription_version:
         subscription = _saved_subscription(state, spec, group) or subscription
@@ -278,9 +278,7 @@ def read_messages(
         code, status, next_offset = _OFFSET_MOVED, "OFFSET_RESET", reset
     else:
         found = (
-            store.reader.read(
-                key, queue_id, start, spec.max_messages, spec.max_bytes, message_filter.tags_codes
-            )
+            store.reader.read(key, queue_id, start, spec.max_messages, spec.max_bytes, message_filter.tags_codes)
             if message_filter.matches is None
             else _scan_with_filter(
                 store,

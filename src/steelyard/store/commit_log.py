@@ -41,11 +41,11 @@ class Segment:
     file: File
     view: memoryview
     """The whole file; only read where a record is known to be (see `File.view`). All else goes through `file`."""
-    path: str = field(init=False)
-    """The file's path in the store's directory."""
+    path: str = ""
+    """The file's path, by default that in the store's directory."""
 
     def __post_init__(self) -> None:
-        self.path = f"{COMMIT_LOG_FOLDER}/{segment_name(self.start)}"
+        self.path = self.path or f"{COMMIT_LOG_FOLDER}/{segment_name(self.start)}"
 
     @property
     def end(self) -> int:

@@ -84,16 +84,14 @@ class QueueRotation:
     def next_queue(self, now_ms: int = 0, failed: Collection[str] = ()) -> Queue:
         """Choose the next queue; ``failed`` are all brokers that failed in this send."""
         latency = self.latency
-        queues: Sequence[Queue] = self._queues
-        if failed or not (latency is None or latency.are_all_available(now_ms)):
-            available = self._first_available(now_ms, failed)
-            if available is not None:
-                return available
-            if latency is not None:
-                queues = self._least_bad(latency, now_ms, failed)
+        if not failed and (latency is None or latency.are_all_available(now_ms)):
+            return self._next_in_turn()
+        return self._first_available(now_ms, failed) or self._least_bad(now_ms, failed)
+
+    def _next_in_turn(self) -> Queue:
         turn = self._turn
         self._turn = turn + 1
-        return queues[turn % len(queues)]
+        return self._queues[turn % len(self._queues)]
 
     def _first_available(self, now_ms: int, failed: Collection[str]) -> Queue | None:
         """Go around once, and take the first queue whose broker is available."""
@@ -113,11 +111,16 @@ class QueueRotation:
                 turn += 1
         return None
 
-    def _least_bad(self, latency: LatencyTracker, now_ms: int, failed: Collection[str]) -> list[Queue]:
-        """Return the queues of the broker that is avoided for the least reason."""
+    def _least_bad(self, now_ms: int, failed: Collection[str]) -> Queue:
+        if self.latency is None:
+            return self._next_in_turn()
         left = [broker for broker in self._by_broker if broker not in failed] or list(self._by_broker)
         self._worst_turn += 1
-        return self._by_broker[latency.least_bad(left, self._worst_turn, now_ms)]
+        broker = self.latency.least_bad(left, self._worst_turn, now_ms)
+        mine = self._by_broker[broker]
+        turn = self._turn
+        self._turn = turn + 1
+        return mine[turn % len(mine)]
 
 
 def _run_ends(queues: Sequence[Queue]) -> list[int]:

@@ -104,9 +104,7 @@ class BlockingSender:
             while True:
                 error: SteelyardError | None = None
                 try:
-                    answer = self._exchange(
-                        connections, queue.broker, request.encode(queue), timeout_ms, attempt_ms
-                    )
+                    answer = self._exchange(connections, queue.broker, request.encode(queue), timeout_ms, attempt_ms)
                     result = request.decode(answer, queue, () if sending is None else sending.failed_attempts)
                     if rotation.is_default_topic:
                         self._session.routes.refresh_soon(rotation.topic)
