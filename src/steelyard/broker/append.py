@@ -30,7 +30,7 @@ from steelyard.store.store import AppendResult, FlushResult
 from steelyard.store.tags_code import DELAY_LEVELS_MS, SCHEDULE_TOPIC
 from steelyard.wire.bodies.topics import TopicConfig
 from steelyard.wire.codes import ResponseCode
-from steelyard.wire.command import RESPONSE_FLAG, Command
+from steelyard.wire.command import RESPONSE_FLAG, Command, Reply
 from steelyard.wire.limits import PROPERTIES_BYTES
 from steelyard.wire.property_names import (
     CHECK_TIMES,
@@ -265,7 +265,7 @@ def flush(state: BrokerCoreState, now_ms: int) -> FlushResult:
         elif ack.wait_for_sync and ack.end > state.store.durable:
             state.unsynced_acks.append((ack, now_ms + state.options.flush_wait_ms))
         else:
-            state.send(ack.peer, ack.answer)
+            state.outbox.append(Reply(ack.peer, ack.answer))
     if flushed.error is None:
         if is_dirty:
             state.disk_alerts.record_success(STORING_MESSAGES, now_ms)

@@ -38,7 +38,7 @@ from steelyard.broker.requests import (
 )
 from steelyard.broker.state import BrokerCoreState, RequestHandler
 from steelyard.broker.timing import is_due
-from steelyard.broker.validation import check_request_names
+from steelyard.broker.validation import CHECKED_HEADERS, check_request_names
 from steelyard.errors import DiskFailed, LimitExceeded, SteelyardError, StoreError
 from steelyard.store.disk import Disk, make_folder
 from steelyard.store.json_documents import (
@@ -54,7 +54,7 @@ from steelyard.store.options import StoreOptions
 from steelyard.store.store import Store
 from steelyard.store.sync import SyncJob
 from steelyard.wire.codes import ResponseCode
-from steelyard.wire.command import RESPONSE_FLAG, CloseConnection, Command, Peer, Reply, response_to
+from steelyard.wire.command import ONEWAY_FLAG, RESPONSE_FLAG, CloseConnection, Command, Peer, Reply, response_to
 from steelyard.wire.hosts import host_bytes
 
 __all__ = ["HANDLERS", "BrokerCore", "Replies", "SaveJob"]
@@ -213,13 +213,17 @@ class BrokerCore:
             state.creation_limit.creator = peer
             handler = HANDLERS.get(command.code)
             try:
-                check_request_names(command)
+                if command.code in CHECKED_HEADERS:
+                    check_request_names(command)
                 answer = _unsupported(command) if handler is None else handler(state, command, peer, now_ms)
             except SteelyardError as error:
                 answer = error_response(command, error)
-            if answer is not None and not command.is_oneway:
+            if answer is not None and not command.flag & ONEWAY_FLAG:
                 state.outbox.append(Reply(peer, answer))
-        return self._drain_outbox() if state.outbox else _NOTHING
+        if not state.outbox:
+            return _NOTHING
+        replies, state.outbox = state.outbox, []
+        return replies
 
     def flush(self, now_ms: int) -> Replies:
         """Write what was appended since the last flush, acknowledge it, and answer pulls that were held for it."""
@@ -227,7 +231,8 @@ class BrokerCore:
         if not state.pending_acks and not state.store.has_unflushed:
             return _NOTHING
         append.flush(state, now_ms)
-        return self._drain_outbox()
+        replies, state.outbox = state.outbox, []
+        return replies
 
     def tick(self, now_ms: int) -> Replies:
         """Do what is due: deliveries, expiries, notifications, transaction checks, retention."""

@@ -171,6 +171,8 @@ class ConsumerRegistry:
     def __init__(self, max_members: int, started_ms: int) -> None:
         self._max_members = max_members
         self._groups: dict[str, ConsumerGroup] = {}
+        self.group = self._groups.get
+        """Returns a group that has members, or None; the dictionary's own function, because each pull calls it."""
         self._by_connection: dict[int, dict[str, GroupMember]] = {}
         self._disconnected: dict[tuple[str, str], GroupMember] = {}
         self._count = self._subscription_bytes = 0
@@ -178,10 +180,6 @@ class ConsumerRegistry:
         """Grows with each change of a subscription."""
         self._epoch = first_epoch(started_ms)
         self._scan_ms = started_ms
-
-    def group(self, name: str) -> ConsumerGroup | None:
-        """Return a group that has members, or None."""
-        return self._groups.get(name)
 
     def member(self, group: str, client_id: str) -> GroupMember | None:
         """Return a member of a group, or None."""

@@ -16,7 +16,6 @@ from struct import Struct as Layout
 
 from msgspec import Struct
 
-from steelyard.broker.consumer_registry import ConsumerGroup
 from steelyard.broker.filters import MessageFilter, compile_filter
 from steelyard.broker.held_pulls import PullSpec
 from steelyard.broker.request_errors import invalid_parameter, request_error, system_error
@@ -182,10 +181,10 @@ def resolve_target(
     state: BrokerCoreState, group: str, topic: str, queue_id: int, request: Command, now_ms: int
 ) -> PullTarget | Command:
     """Return the target of a pull, or the response that it is forbidden."""
-    settings = state.groups.get_or_create(group, now_ms)
+    settings = state.groups.get(group) or state.groups.get_or_create(group, now_ms)
     if not settings.consume_enabled:
         return _forbidden_response(request, _GROUP, f"subscription group no permission, {group}")
-    found = state.topics[topic]
+    found = state.topics.get(topic) or state.topics[topic]  # which refuses the request
     if not found.is_readable:
         return _forbidden_response(request, _TOPIC, f"the topic[{topic}] pulling message is forbidden")
     if not 0 <= queue_id < found.read_queues:
@@ -205,11 +204,17 @@ def choose_filter(
     if spec.own_filter is not None:
         return spec.own_filter
     members = state.consumers.group(spec.group)
-    if members is not None and members.model is MessageModel.BROADCASTING and not group.broadcast_enabled:
-        return _forbidden_response(
-            request, _BROADCAST, f"the consumer group[{spec.group}] can not consume by broadcast way"
-        )
-    subscription: SubscriptionBody | SavedSubscription | None = _current_subscription(state, spec, members, peer)
+    subscription: SubscriptionBody | SavedSubscription | None = None
+    if members is not None:
+        if members.model is MessageModel.BROADCASTING and not group.broadcast_enabled:
+            return _forbidden_response(
+                request, _BROADCAST, f"the consumer group[{spec.group}] can not consume by broadcast way"
+            )
+        member = state.consumers.on_connection(peer, spec.group)
+        own = None if member is None or member.subscriptions is None else member.subscriptions.get(spec.topic)
+        # A member that pulls with a newer subscription than that of its last heartbeat is served like its group.
+        newest = members.subscriptions.get(spec.topic)
+        subscription = own if own is not None and own.version >= spec.subscription_version else newest or own
     if subscription is None or subscription.version < spec.subscription_version:
         subscription = _saved_subscription(state, spec, group) or subscription
     if subscription is None and members is None:
@@ -230,18 +235,6 @@ def choose_filter(
         raise request_error(
             ResponseCode.FILTER_DATA_NOT_EXIST, f"the group's expression cannot be read: {error.remark}"
         ) from None
-
-
-def _current_subscription(
-    state: BrokerCoreState, spec: PullSpec, members: ConsumerGroup | None, peer: Peer
-) -> SubscriptionBody | None:
-    if members is None:
-        return None
-    member = state.consumers.on_connection(peer, spec.group)
-    own = None if member is None or member.subscriptions is None else member.subscriptions.get(spec.topic)
-    # A member that pulls with a newer subscription than that of its last heartbeat is served like its group.
-    newest = members.subscriptions.get(spec.topic)
-    return own if own is not None and own.version >= spec.subscription_version else newest or own
 
 
 def _saved_subscription(
@@ -285,14 +278,7 @@ def read_messages(
         code, status, next_offset = _OFFSET_MOVED, "OFFSET_RESET", reset
     else:
         found = (
-            store.read(
-                key,
-                queue_id,
-                start,
-                max_messages=spec.max_messages,
-                max_bytes=spec.max_bytes,
-                tags_codes=message_filter.tags_codes,
-            )
+            store.reader.read(key, queue_id, start, spec.max_messages, spec.max_bytes, message_filter.tags_codes)
             if message_filter.matches is None
             else _scan_with_filter(
                 store,

@@ -41,13 +41,17 @@ def answer_ready_pulls(state: BrokerCoreState, now_ms: int) -> None:
         if not waiting:
             continue
         _, high = state.store.bounds(key, queue_id)
-        start = min(pull.scanned_to for pull in waiting)
-        arrived = {tags_code for _, _, tags_code in state.store.entries(key, queue_id, start, high)}
+        arrived: set[int] | None = None
         for pull in waiting:
             tags_codes = pull.filter.tags_codes
-            if tags_codes is not None and tags_codes.isdisjoint(arrived) and pull.spec.own_filter is not None:
-                pull.scanned_to = high
-            elif pull.scanned_to < high:
+            if tags_codes is not None and pull.spec.own_filter is not None:
+                if arrived is None:
+                    start = min(each.scanned_to for each in waiting)
+                    arrived = {tags_code for _, _, tags_code in state.store.entries(key, queue_id, start, high)}
+                if tags_codes.isdisjoint(arrived):
+                    pull.scanned_to = high
+                    continue
+            if pull.scanned_to < high:
                 if left <= 0:
                     state.held_pulls.notify_arrival(key, queue_id)
                     break

@@ -21,6 +21,7 @@ from steelyard.wire.headers.table import HEADER_OF_REQUEST
 
 __all__ = [
     "BROKER_GROUPS",
+    "CHECKED_HEADERS",
     "GROUP_ATTRIBUTES",
     "TOPIC_ATTRIBUTES",
     "AttributeRules",
@@ -137,7 +138,7 @@ def _named_fields(kind: type[Header]) -> tuple[tuple[str, Callable[[str], None]]
     return tuple((name, _CHECKS[name]) for name in kind.__struct_fields__ if name in _CHECKS)
 
 
-_CHECKED_HEADERS = {
+CHECKED_HEADERS = {
     int(code): (kind, _named_fields(kind))
     for code, kind in HEADER_OF_REQUEST.items()
     if code not in _SELF_CHECKED and _named_fields(kind)
@@ -145,11 +146,8 @@ _CHECKED_HEADERS = {
 
 
 def check_request_names(request: Command) -> None:
-    """Refuse a request whose header has an invalid name; optional names may be empty."""
-    checked = _CHECKED_HEADERS.get(request.code)
-    if checked is None:
-        return
-    kind, named = checked
+    """Refuse a request of `CHECKED_HEADERS` whose header has an invalid name; optional names may be empty."""
+    kind, named = CHECKED_HEADERS[request.code]
     header = request.header(kind)
     for name, check in named:
         value = getattr(header, name)

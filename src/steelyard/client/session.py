@@ -149,6 +149,8 @@ class Session:
         self.routes = TopicRoutes(self)
         self._connection_settings: ConnectionSettings | None = None
         self._broker_connections: dict[str, BrokerConnection] = {}
+        self.find_broker_connection = self._broker_connections.get
+        """Returns the connection to a broker, or None if no route names it."""
         self._broker_places: dict[str, BrokerAddresses] = {}
         self._other_connections: dict[str, BrokerConnection] = {}
         self._retention = ConnectionRetention()

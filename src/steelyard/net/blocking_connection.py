@@ -111,12 +111,14 @@ class BlockingConnection(_SocketConnection):
         super().__init__(address, tls=tls, timeout_ms=timeout_ms)
         self._decoder = FrameDecoder()
 
-    def request(self, command: Command, timeout_ms: int) -> Command:
+    def request(self, command: Command, timeout_ms: int, began_ms: int | None = None) -> Command:
         """Send a request, whose opaque is set here, and return its response, of any code.
 
-        Raises TimedOut and ConnectionClosed; close the connection then.
+        The timeout counts from ``began_ms``, or from now. Raises TimedOut and ConnectionClosed; close the connection
+        then.
         """
-        began_ms = steady_ms()
+        if began_ms is None:
+            began_ms = steady_ms()
         self._opaque = opaque = (self._opaque + 1) % _OPAQUE_COUNT
         frame = encode_frame(structs.replace(command, opaque=opaque))
         left_ms = timeout_ms

@@ -17,7 +17,7 @@ from steelyard.net.addresses import parse_address
 from steelyard.net.connect_errors import connect_error, describe_error
 from steelyard.net.fork_safety import detach_in_child, forget_socket
 from steelyard.wire.command import Command
-from steelyard.wire.frames import FrameDecoder, encode_frame
+from steelyard.wire.frames import FrameDecoder, decode_single_frame, encode_frame
 
 if TYPE_CHECKING:
     import ssl
@@ -98,9 +98,10 @@ class ClientConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Pass on each command that arrived."""
-        on_command = self._on_command
+        on_command, decoder = self._on_command, self._decoder
         try:
-            for command in self._decoder.feed(data):
+            whole = None if decoder.buffered_bytes else decode_single_frame(data)
+            for command in decoder.feed(data) if whole is None else (whole,):
                 on_command(self, command)
         except ProtocolError as error:
             self.abort(f"it does not speak the protocol: {error}")

@@ -243,7 +243,10 @@ class RemotingServer:
             if connection is None:
                 continue
             if type(reply) is Reply:
-                self._enqueue(connection, reply.command)
+                try:
+                    connection.enqueue(reply.command)
+                except SteelyardError as error:
+                    self._enqueue_failed(connection, reply.command, error)
             elif isinstance(reply, CloseConnection):
                 connection.close(reply.why)
             if not connection.is_write_scheduled:
@@ -252,15 +255,12 @@ class RemotingServer:
                     self._loop.call_soon(self._flush_writes)
                 self._unflushed.append(connection)
 
-    def _enqueue(self, connection: ServerConnection, command: Command) -> None:
-        try:
-            connection.enqueue(command)
-        except SteelyardError as error:
-            _log.error("%s: a response to %s cannot be encoded: %s", self._name, connection.peer.address, error)
-            if command.is_response:
-                connection.enqueue(
-                    response_to(command, ResponseCode.SYSTEM_ERROR, remark=f"the response cannot be sent: {error}")
-                )
+    def _enqueue_failed(self, connection: ServerConnection, command: Command, error: SteelyardError) -> None:
+        _log.error("%s: a response to %s cannot be encoded: %s", self._name, connection.peer.address, error)
+        if command.is_response:
+            connection.enqueue(
+                response_to(command, ResponseCode.SYSTEM_ERROR, remark=f"the response cannot be sent: {error}")
+            )
 
     def _flush_writes(self) -> None:
         unwritten, self._unflushed = self._unflushed, []

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 from steelyard.errors import ProtocolError
 from steelyard.net.limits import ConnectionLimits
 from steelyard.wire.command import Command, Peer
-from steelyard.wire.frames import FrameDecoder, encode_frame, encode_frame_parts
+from steelyard.wire.frames import FrameDecoder, decode_single_frame, encode_frame, encode_frame_parts
 
 if TYPE_CHECKING:
     from steelyard.net.server import RemotingServer
@@ -70,7 +70,8 @@ class ServerConnection(asyncio.Protocol):
         decoder, mark, elapsed_ns = self._decoder, self._limits.write_pause_bytes, server.elapsed_ns
         end_ns = elapsed_ns() + server.turn_ns
         try:
-            for command in decoder.feed(data):
+            whole = None if decoder.buffered_bytes else decode_single_frame(data)
+            for command in decoder.feed(data) if whole is None else (whole,):
                 self._partial_since_ms = None
                 server.handle_command(command, self.peer, now_ms)
                 if self.pending_bytes > mark or (elapsed_ns() >= end_ns and decoder.buffered_bytes):
@@ -83,7 +84,8 @@ class ServerConnection(asyncio.Protocol):
             self.close(f"it does not speak the protocol: {error}")
             return
         server.flush_core(now_ms)
-        self._track_partial_frame(decoder.buffered_bytes, now_ms)
+        if decoder.buffered_bytes or self.partial_frame_bytes:
+            self._track_partial_frame(decoder.buffered_bytes, now_ms)
         self.write()
         if self._has_undecoded_bytes:
             self._queue_for_turn()

@@ -196,7 +196,8 @@ class RunningBroker:
     def flush(self, now_ms: int) -> Replies:
         """Finish a read, and start a sync if a request waits for one."""
         replies = self.broker.flush(now_ms)
-        self._disk_worker.sync(now_ms)
+        if self.broker.state.unsynced_acks:
+            self._disk_worker.sync(now_ms)
         if self._topics_changed:
             # One of these replies may be to a send that created its topic.
             self._topics_changed = False

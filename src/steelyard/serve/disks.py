@@ -498,7 +498,8 @@ class _MemoryContent:
         if not data:
             return
         end = at + len(data)
-        self._grow(end, end + end // 4)
+        if end > len(self._buffer):
+            self._grow(end + end // 4)
         self.size, self.written = max(self.size, end), max(self.written, end)
         for buffer in (self._buffer, *self._viewed_buffers):
             stop = min(end, len(buffer))
@@ -523,16 +524,15 @@ class _MemoryContent:
         return bytes(self._buffer[at:end]).ljust(max(0, end - at), b"\0")
 
     def view(self) -> memoryview:
-        self._grow(self.size, self.size)
+        if self.size > len(self._buffer):
+            self._grow(self.size)
         return memoryview(self._buffer)[: self.size].toreadonly()
 
     def sync(self) -> None:
         """Do nothing: nothing here outlives the process."""
 
-    def _grow(self, least: int, room: int) -> None:
-        """Make the buffer at least so long; a new one has spare room, for a file that is appended to."""
-        if least <= len(self._buffer):
-            return
+    def _grow(self, room: int) -> None:
+        """Replace the buffer by a longer one; a file that is appended to gets spare room."""
         try:
             grown: _Buffer = bytearray(room) if room < _MMAP_FROM_BYTES else mmap(-1, room)
         except (OSError, MemoryError, ValueError, OverflowError):

@@ -91,22 +91,24 @@ class ChecksumFiles:
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
-        self._files: dict[int, tuple[File, int]] = {}
+        self._files: dict[int, tuple[File, int, str]] = {}
+        """By segment: its file, where the next checksum goes, and the path."""
 
     def write(self, segment_start: int, data: bytes) -> None:
         """Append the checksums of some records. If the disk fails, only they are lost."""
         try:
-            file, at = self._files.get(segment_start) or self._open(segment_start)
-            write_all(file, at, data, checksums_path(segment_start))
-            self._files[segment_start] = file, at + len(data)
+            file, at, path = self._files.get(segment_start) or self._open(segment_start)
+            write_all(file, at, data, path)
+            self._files[segment_start] = file, at + len(data), path
         except DiskFailed:
             self.close(segment_start)
 
-    def _open(self, segment_start: int) -> tuple[File, int]:
+    def _open(self, segment_start: int) -> tuple[File, int, str]:
         self._disk.mkdir(CHECKSUMS_FOLDER)
-        file = self._disk.open(checksums_path(segment_start), create=True)
+        path = checksums_path(segment_start)
+        file = self._disk.open(path, create=True)
         # A failed write may have left a part of an entry.
-        self._files[segment_start] = file, file.size // CHECKSUM_BYTES * CHECKSUM_BYTES
+        self._files[segment_start] = file, file.size // CHECKSUM_BYTES * CHECKSUM_BYTES, path
         return self._files[segment_start]
 
     def remove(self, segment_start: int) -> None:
@@ -118,7 +120,7 @@ class ChecksumFiles:
 
     def sync(self) -> None:
         """Sync all files."""
-        for file, _ in self._files.values():
+        for file, *_ in self._files.values():
             file.sync()
 
     def close(self, segment_start: int | None = None) -> None:

@@ -41,6 +41,11 @@ class Segment:
     file: File
     view: memoryview
     """The whole file; only read where a record is known to be (see `File.view`). All else goes through `file`."""
+    path: str = ""
+    """The file's path, by default that in the store's directory."""
+
+    def __post_init__(self) -> None:
+        self.path = self.path or f"{COMMIT_LOG_FOLDER}/{segment_name(self.start)}"
 
     @property
     def end(self) -> int:
@@ -62,11 +67,6 @@ class Segment:
                 return start - at + len(chunk)
             end = start
         return 0
-
-    @property
-    def path(self) -> str:
-        """The file's path in the store's directory."""
-        return f"{COMMIT_LOG_FOLDER}/{segment_name(self.start)}"
 
 
 @dataclass(slots=True)
@@ -94,6 +94,8 @@ class CommitLog:
         self._buffer: _WriteBuffer | None = None
         self._dirty_to = end
         """A failed write may have left bytes up to this position."""
+        self.is_tail_clean = True
+        """Whether no failed write has left bytes behind the end."""
         self.sync_error: DiskFailed | None = None
         """The failed sync, if any: since then the contents of the disk are unknown."""
 
@@ -111,20 +113,21 @@ class CommitLog:
     def append(self, parts: Iterable[bytes], size: int, position: int) -> None:
         """Buffer the parts of one or more records for the next flush, at the position that `next_position` returned."""
         buffer = self._buffer
-        if buffer is None or position != self._append_end:
+        if position != self._append_end:
             buffer = self._roll_to(position)
+        elif buffer is None:
+            buffer = self._begin_buffer(position)
         buffer.parts += parts
         buffer.size += size
         self._append_end = position + size
 
     def _roll_to(self, position: int) -> _WriteBuffer:
-        """Continue at a position: the end, or the start of the next file after a blank that fills this one."""
+        """Continue in the next file, after a blank that fills this one."""
         room = position - self._append_end
-        if room:
-            buffer = self._buffer or self._begin_buffer(self._append_end)
-            buffer.parts.append(pack_blank(room))
-            buffer.size += room
-            self._append_end = position
+        buffer = self._buffer or self._begin_buffer(self._append_end)
+        buffer.parts.append(pack_blank(room))
+        buffer.size += room
+        self._append_end = position
         return self._begin_buffer(position)
 
     def _begin_buffer(self, start: int) -> _WriteBuffer:
@@ -138,13 +141,15 @@ class CommitLog:
         error: DiskFailed | None = None
         try:
             for part in waiting:
-                segment = self._get_or_create_segment(part.segment_start)
+                is_last = self.starts and self.starts[-1] == part.segment_start
+                segment = self.segments[-1] if is_last else self._create_segment(part.segment_start)
                 if not self.is_tail_clean:
                     self.repair_tail()
                 data = b"".join(part.parts)
-                self._dirty_to = part.start + len(data)
+                self._dirty_to, self.is_tail_clean = part.start + len(data), False
                 write_all(segment.file, part.start - segment.start, data, segment.path)
                 self.end = self._dirty_to = part.start + part.size
+                self.is_tail_clean = True
         except DiskFailed as failure:
             error = failure
             with suppress(DiskFailed):
@@ -162,17 +167,9 @@ class CommitLog:
         if left:
             write_all(segment.file, at, bytes(len(left)), segment.path)
             self._sync(segment.file)
-        self._dirty_to = self.end
+        self._dirty_to, self.is_tail_clean = self.end, True
 
-    @property
-    def is_tail_clean(self) -> bool:
-        """Whether no failed write has left bytes behind the end."""
-        return self._dirty_to <= self.end
-
-    def _get_or_create_segment(self, start: int) -> Segment:
-        """Return the segment that begins at a position; the next one is created on first use."""
-        if self.segments and self.segments[-1].start == start:
-            return self.segments[-1]
+    def _create_segment(self, start: int) -> Segment:
         path = f"{COMMIT_LOG_FOLDER}/{segment_name(start)}"
         self._disk.mkdir(COMMIT_LOG_FOLDER)
         file = self._disk.open(path, create=True)

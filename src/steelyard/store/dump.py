@@ -7,7 +7,6 @@ Apache's, whose files have the same format.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 
 from steelyard.errors import MissingExtra, NotAStore, ProtocolError
 from steelyard.model import StoredMessage
@@ -43,25 +42,13 @@ def dump_file(disk: Disk, name: str, is_wanted: _RecordFilter) -> Iterator[Store
     """Yield the same of one file; `NotAStore` if it holds something else."""
     with closing(disk.open(name)) as file:
         start = file.read(0, _PROBE_BYTES)
-        segment = _StandaloneFile(_first_position(name, start), file.size, file, memoryview(b""), name)
+        segment = Segment(_first_position(name, start), file.size, file, memoryview(b""), name)
         scan = LogScan([segment], {})
         yield from _scanned([segment], scan, is_wanted)
         if scan.end == segment.start and (not start or any(start)):
             raise NotAStore(
                 f"the file {name} holds no message", next_step="give one of a commit log, or of a compacted topic"
             )
-
-
-@dataclass(slots=True)
-class _StandaloneFile(Segment):
-    """A file that is read on its own."""
-
-    name: str
-
-    @property
-    def path(self) -> str:
-        """Its name."""
-        return self.name
 
 
 def _first_position(name: str, data: bytes) -> int:

@@ -298,9 +298,10 @@ class LogScan:
 
     def _confirm_gap(self) -> None:
         """Report the gap as damage, since a whole record followed."""
-        self.lost_bytes += sum(damage.size for damage in self._gap)
-        self.damages += self._gap
-        self._gap.clear()
+        if self._gap:
+            self.lost_bytes += sum(damage.size for damage in self._gap)
+            self.damages += self._gap
+            self._gap.clear()
 
     def _find_next(self, segment: Segment, at: int, limit: int, checksums: RecordChecksums | None) -> int | None:
         """Return where to continue after a position that holds no whole record, or None."""

@@ -132,7 +132,9 @@ class MessageLookup:
         """Add at most ``max_records`` records to a key index, and return how many were added."""
         end, added = min(segment.end, self._log.end), 0
         if key_index.indexed_to < end:
-            for found in LogScan([segment], self._checksums, key_index.indexed_to, end):
+            # What this process wrote needs no checksums; those that are in memory may be from before it was written.
+            checksums = self._checksums if key_index.indexed_to < self._opened_at else {}
+            for found in LogScan([segment], checksums, key_index.indexed_to, end):
                 if added == max_records:
                     return added
                 key_index.add(found.topic, found.properties, found.position, found.position + found.size)

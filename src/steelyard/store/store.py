@@ -81,12 +81,15 @@ class Store:
         """The options of this store."""
         log, queues = self._log, self._queues = recovered.log, recovered.consume_queues
         self._appended_queues: list[ConsumeQueue] = []
+        self.has_unflushed = False
+        """Whether something was appended since the last `flush`."""
         self._unwritten_checksums: list[tuple[int, bytes, bytes]] = []
         """Position, head and tail of appended records: their checksums are computed when they are written."""
         self._checksum_files = ChecksumFiles(disk)
         self._stored_checksums = LazyChecksums(disk, log)
-        self._reader = QueueReader(log, queues, self._stored_checksums, recovered.trusted_from)
-        self.damages = self._reader.damages
+        self.reader = QueueReader(log, queues, self._stored_checksums, recovered.trusted_from)
+        """Reads of queues; `read` with all arguments by position."""
+        self.damages = self.reader.damages
         """What turned out to be lost since the store was opened."""
         self.damages += recovered.damages
         self._sync_tracker = SyncTracker(log)
@@ -195,6 +198,7 @@ class Store:
             position, size, compute_tags_code(topic, properties, stored_ms) if tags_code is None else tags_code
         )
         self._appended_queues.append(queue)
+        self.has_unflushed = True
         self._unwritten_checksums.append((position, head, tail))
         return AppendResult(offset, position, size)
 
@@ -250,6 +254,7 @@ class Store:
             tags_codes = [0] * len(records.sizes)
         queue.append_many(records.positions, records.sizes, tags_codes)
         self._appended_queues += [queue] * len(records.sizes)
+        self.has_unflushed = True
         self._unwritten_checksums += zip(records.positions, records.heads, records.tails, strict=True)
         return list(map(AppendResult, count(offset), records.positions, records.sizes))
 
@@ -264,11 +269,6 @@ class Store:
         queue = self._queues[topic, queue_id] = ConsumeQueue()
         return queue
 
-    @property
-    def has_unflushed(self) -> bool:
-        """Whether something was appended since the last `flush`."""
-        return bool(self._appended_queues)
-
     def flush(self) -> FlushResult:
         """Write what was appended, with one write per file, and make it visible to readers."""
         log, start = self._log, self._log.end
@@ -279,6 +279,7 @@ class Store:
         for queue in added if len(added) == 1 else set(added):
             queue.visible_end = queue.end
         added.clear()
+        self.has_unflushed = False
         if log.end > start:
             if start >= log.starts[-1]:
                 self._write_checksums_to(log.starts[-1])
@@ -365,7 +366,7 @@ class Store:
         tags_codes: frozenset[int] | None = None,
     ) -> ReadResult:
         """Read messages from an offset on, with ``tags_codes`` only those that have one. The first always fits."""
-        return self._reader.read(topic, queue_id, offset, max_messages, max_bytes, tags_codes)
+        return self.reader.read(topic, queue_id, offset, max_messages, max_bytes, tags_codes)
 
     def entries(self, topic: bytes, queue_id: int, start: int, end: int) -> list[tuple[int, int, int]]:
         """Return position, size and tags code of the messages that exist between two offsets."""

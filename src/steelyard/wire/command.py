@@ -25,9 +25,9 @@ from steelyard.wire.binary_header import (
 )
 from steelyard.wire.codes import CLIENT_LANGUAGE, CLIENT_VERSION, LANGUAGES, SERVER_VERSION, HeaderType
 from steelyard.wire.header_codec import (
+    SMALL_HEADER_BYTES,
     H,
     Header,
-    header_from_json,
     header_from_texts,
     header_layout,
     texts_from_json,
@@ -90,10 +90,16 @@ class Command(Struct, frozen=True, gc=False):
     def header(self, kind: type[H]) -> H:
         """Decode the fields as a typed header; a missing or unreadable field raises MalformedHeader."""
         fields = self.fields
+        if isinstance(fields, Raw):
+            if len(fields) <= SMALL_HEADER_BYTES:
+                try:
+                    decoder: msgspec.json.Decoder[H] = header_layout(kind).decoder
+                    return decoder.decode(fields)
+                except DECODE_ERRORS:
+                    pass  # sloppy or wrong: the slow way below finds out
+            return header_from_texts(kind, texts_from_json(fields))
         if isinstance(fields, bytes):
             return header_from_binary(kind, fields)
-        if isinstance(fields, Raw):
-            return header_from_json(kind, fields)
         return fields if isinstance(fields, kind) else header_from_texts(kind, self.texts())
 
     def texts(self) -> dict[str, str]:

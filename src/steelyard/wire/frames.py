@@ -90,19 +90,15 @@ def decode_frame_at(buffer: memoryview, start: int, end: int) -> tuple[Command |
 class FrameDecoder:
     """Bytes in as they arrive, commands out; a partial frame is kept."""
 
-    __slots__ = ("_chunk_bytes", "_chunks", "_consumed_bytes", "_error", "_needed_bytes")
+    __slots__ = ("_chunks", "_consumed_bytes", "_error", "_needed_bytes", "buffered_bytes")
 
     def __init__(self) -> None:
         self._chunks: list[bytes] = []
-        self._chunk_bytes = 0
+        self.buffered_bytes = 0
+        """The number of bytes that are kept: of a partial frame, and of commands that were not consumed."""
         self._needed_bytes = 4
         self._consumed_bytes = 0
         self._error: ProtocolError | None = None
-
-    @property
-    def buffered_bytes(self) -> int:
-        """The number of bytes that are kept: of a partial frame, and of commands that were not consumed."""
-        return self._chunk_bytes - self._consumed_bytes
 
     def feed(self, data: bytes | bytearray | memoryview) -> Iterator[Command]:
         """Add bytes and yield each complete command; those that are not consumed come with the next call.
@@ -112,22 +108,19 @@ class FrameDecoder:
         if self._error is not None:
             raise copy(self._error)
         if self._consumed_bytes:
-            self._chunks, self._chunk_bytes = (
-                [self._chunks[0][self._consumed_bytes :]],
-                self._chunk_bytes - self._consumed_bytes,
-            )
+            self._chunks = [self._chunks[0][self._consumed_bytes :]]
             self._consumed_bytes = self._needed_bytes = 0
         self._chunks.append(arrived := bytes(data))
-        self._chunk_bytes += len(arrived)
-        if self._chunk_bytes >= self._needed_bytes:
+        self.buffered_bytes += len(arrived)
+        if self.buffered_bytes >= self._needed_bytes:
             return self._decode_commands()
-        if len(self._chunks) * _CHUNK_COST_BYTES > self._chunk_bytes + _MAX_CHUNK_OVERHEAD_BYTES:
+        if len(self._chunks) * _CHUNK_COST_BYTES > self.buffered_bytes + _MAX_CHUNK_OVERHEAD_BYTES:
             self._chunks = [b"".join(self._chunks)]
         return iter(())
 
     def _decode_commands(self) -> Iterator[Command]:
         held = self._chunks = [b"".join(self._chunks)]
-        arrived, start, end = held[0], self._consumed_bytes, self._chunk_bytes
+        arrived, start, end = held[0], self._consumed_bytes, len(held[0])
         try:
             while end - start >= 8:
                 length, mark = _LENGTHS.unpack_from(arrived, start)
@@ -140,6 +133,7 @@ class FrameDecoder:
                     break
                 command = decode_command(kind, arrived[start + 8 : body_start], arrived[body_start:stop])
                 self._consumed_bytes = start = stop
+                self.buffered_bytes = end - start
                 yield command
                 if self._chunks is not held:
                     return  # another call of feed took over
@@ -150,9 +144,10 @@ class FrameDecoder:
         except ProtocolError as error:
             # A copy has no traceback, so it keeps no data and does not grow when it is raised again.
             self._error = copy(error)
-            self._chunks, self._chunk_bytes, self._consumed_bytes = [], 0, 0
+            self._chunks, self.buffered_bytes, self._consumed_bytes = [], 0, 0
             raise
-        self._chunks, self._chunk_bytes, self._consumed_bytes = [arrived[start:]] if start < end else [], end - start, 0
+        self._chunks, self.buffered_bytes = [arrived[start:]] if start < end else [], end - start
+        self._consumed_bytes = 0
 
 
 def _frame_error(start: bytes) -> ProtocolError:

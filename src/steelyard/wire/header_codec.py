@@ -17,9 +17,9 @@ from steelyard.wire import limits
 from steelyard.wire.java_json import DECODE_ERRORS, count_quotes
 
 __all__ = [
+    "SMALL_HEADER_BYTES",
     "Header",
     "HeaderLayout",
-    "header_from_json",
     "header_from_texts",
     "header_layout",
     "texts_from_json",
@@ -27,7 +27,7 @@ __all__ = [
 
 
 # A shorter header cannot exceed the limits of fields and values; hot ones are far shorter.
-_SMALL_HEADER_BYTES = 1024
+SMALL_HEADER_BYTES = 1024
 # From this size on the fields are counted before they are decoded.
 _LARGE_HEADER_BYTES = 65_536
 
@@ -157,17 +157,6 @@ def texts_from_json(raw: Raw) -> dict[str, str]:
             texts[name] = text = _field_text(value)
             _check_field(name, text)
     return texts
-
-
-def header_from_json(kind: type[H], raw: Raw) -> H:
-    """Decode a typed header from the fields of a JSON header."""
-    if len(raw) <= _SMALL_HEADER_BYTES:
-        try:
-            decoder: msgspec.json.Decoder[H] = header_layout(kind).decoder
-            return decoder.decode(raw)
-        except DECODE_ERRORS:
-            pass  # sloppy or wrong: the slow way below finds out
-    return header_from_texts(kind, texts_from_json(raw))
 
 
 def _parse_int(text: str) -> int | str:

@@ -46,7 +46,8 @@ class Dispatcher:
         self._options = context.options
         self._times = context.times
         self._is_orderly = context.options.mode is ConsumeMode.ORDERLY
-        self._ready: deque[ProcessQueue] = deque()
+        self.ready: deque[ProcessQueue] = deque()
+        """Queues that wait for a free handler."""
         self._running: dict[HandlerBatch, None] = {}
         self._orphans = {}
         self._is_timeout_check_scheduled = False
@@ -57,7 +58,7 @@ class Dispatcher:
         """Put a queue in line for a handler, if it has something to start."""
         if not process_queue.is_dispatch_queued and self._can_start(process_queue):
             process_queue.is_dispatch_queued = True
-            self._ready.append(process_queue)
+            self.ready.append(process_queue)
 
     def _can_start(self, process_queue: ProcessQueue) -> bool:
         if (
@@ -70,7 +71,7 @@ class Dispatcher:
 
     def dispatch(self) -> None:
         """Start batches as long as handlers are free, each queue in its turn."""
-        ready, running, limit = self._ready, self._running, self._options.handler_limit
+        ready, running, limit = self.ready, self._running, self._options.handler_limit
         while ready and len(running) < limit:
             process_queue = ready.popleft()
             process_queue.is_dispatch_queued = False

@@ -52,6 +52,15 @@ class BrokerSession:
 
 
 _NO_SESSION = BrokerSession()
+
+
+class _Sessions(dict[str, BrokerSession]):
+    """The sessions by broker. For one that was never connected, an empty one is returned and not kept."""
+
+    def __missing__(self, broker: str) -> BrokerSession:
+        return _NO_SESSION
+
+
 """Of brokers that were never connected; it is only read."""
 
 
@@ -70,7 +79,9 @@ class BrokerSessions:
         """Whether heartbeats announce that we leave."""
         self._options = options
         self._times = options.times
-        self._sessions: dict[str, BrokerSession] = {}
+        self._sessions = _Sessions()
+        self.session = self._sessions.__getitem__
+        """Returns what is known of a broker, to be read only; the dictionary's own function: each message calls it."""
         self._version = 0
 
     def is_connected(self, broker: str) -> bool:
@@ -92,10 +103,6 @@ class BrokerSessions:
     def reconnected_ms(self, broker: str) -> int | None:
         """Return when the current connection replaced an earlier one; None for the first one."""
         return self.session(broker).reconnected_ms
-
-    def session(self, broker: str) -> BrokerSession:
-        """Return what is known of a broker, to be read only."""
-        return self._sessions.get(broker, _NO_SESSION)
 
     def is_settling(self, broker: str, now_ms: int, has_foreign: bool) -> bool:
         """Say whether a broker may not know all its members yet, so that a free lock there proves nothing.

@@ -211,7 +211,8 @@ class MemberStateMachine:
         if handler is not None:
             handler(event)
         # A queue whose proof turns out too old requests a new one, so dispatching comes before flushing.
-        transitions.dispatcher.dispatch()
+        if transitions.dispatcher.ready:
+            transitions.dispatcher.dispatch()
         if transitions.locks.dirty or transitions.probe.dirty:
             transitions.locks.flush()
             transitions.probe.flush()

@@ -18,7 +18,6 @@ from zlib import crc32
 from steelyard.balance.group.actions import LockQueues, RenewLocks, UnlockQueues
 from steelyard.balance.group.context import ApplyEvent, MemberContext
 from steelyard.balance.group.events import LockFailed, LocksAnswered, Unlocked, UnlockFailed
-from steelyard.balance.group.heartbeats import BrokerSession
 from steelyard.balance.group.options import ConsumeMode, MemberOptions
 from steelyard.balance.group.process_queue import LockMode, ProcessQueue
 from steelyard.balance.group.queue_states import ACTIVE_STATES, QueueEvent, QueueState
@@ -364,16 +363,13 @@ class QueueLocks:
         was_trusted, requests.is_proven = requests.is_proven, self.is_proof_fresh(broker)
         return requests.is_proven and not was_trusted
 
-    def _fence_ms(self, session: BrokerSession) -> int:
-        """Return the maximal age of the last answered heartbeat."""
-        return self._times.fence_ms if session.is_steelyard else self._times.fence_apache_ms
-
     def is_proof_fresh(self, broker: str) -> bool:
         """Say whether there is a connection, and the last answered heartbeat was sent recently enough."""
         session = self._sessions.session(broker)
         if session.proven_ms is None or not session.is_registered:
             return False
-        return self._context.now_ms < session.proven_ms + self._fence_ms(session)
+        fence_ms = self._times.fence_ms if session.is_steelyard else self._times.fence_apache_ms
+        return self._context.now_ms < session.proven_ms + fence_ms
 
     def fence_holds(self, process_queue: ProcessQueue) -> bool:
         """Say whether a handler may start: there is a connection, and the proof of ownership is fresh."""
@@ -401,7 +397,8 @@ class QueueLocks:
         if process_queue.lock_mode is LockMode.LOCK:
             return process_queue.proven_ms + self._times.fence_order_ms
         session = self._sessions.session(process_queue.broker)
-        return (session.proven_ms or 0) + self._fence_ms(session)
+        fence_ms = self._times.fence_ms if session.is_steelyard else self._times.fence_apache_ms
+        return (session.proven_ms or 0) + fence_ms
 
     def _active_queues(self, requests: BrokerLockRequests) -> list[ProcessQueue]:
         process_queues = self._context.by_broker.get(requests.broker, {})

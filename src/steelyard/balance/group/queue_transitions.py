@@ -199,7 +199,10 @@ class QueueTransitions:
             process_queue.batches.append((offsets, messages))
             process_queue.last_pulled = offsets[-1], messages[-1]
         if process_queue.state is QueueState.OWNED:
-            self.fetcher.pull_next(process_queue)
+            if process_queue.quick_empty_pulls:
+                self.fetcher.pull_next(process_queue)
+            else:
+                self.fetcher.pull(process_queue)
             self.dispatcher.enqueue(process_queue)
             if not offsets or restart_offset is not None:
                 self.commits.commit_if_due(process_queue)

@@ -18,7 +18,7 @@ from steelyard.broker.options import BrokerOptions
 from steelyard.broker.state import BrokerCoreState, RequestHandler
 from steelyard.errors import ServerError
 from steelyard.wire.codes import RequestCode, ResponseCode
-from steelyard.wire.command import Command, Peer
+from steelyard.wire.command import ONEWAY_FLAG, Command, Peer
 from steelyard.wire.headers.pull import PullMessage
 
 __all__ = ["HANDLERS"]
@@ -53,7 +53,7 @@ def _pull(state: BrokerCoreState, request: Command, peer: Peer, now_ms: int) -> 
         answer.code != ResponseCode.PULL_NOT_FOUND
         or not flags & _FLAG_SUSPEND
         or wait_ms <= 0
-        or request.is_oneway
+        or request.flag & ONEWAY_FLAG
         or len(state.held_pulls) >= state.options.max_held_pulls
     ):
         return answer

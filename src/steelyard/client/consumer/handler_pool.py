@@ -318,8 +318,8 @@ class HandlerPool:
             if not self._is_closed and task.start_all():
                 call(task, function, list(task.messages))
             return
-        while not self._is_closed and task.start_next():
-            message = task.current
+        while task.not_begun and not self._is_closed and task.start_next():
+            message = task.messages[task.count - 1]
             if message.sys_flag & SEALED or task.handler.batch > 1:
                 self._budget.acquire()
                 given, size = _decompressed(task)

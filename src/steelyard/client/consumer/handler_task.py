@@ -40,7 +40,6 @@ class HandlerTask:
         "_checked_ms",
         "_given",
         "_may_start",
-        "_not_begun",
         "begun_ns",
         "count",
         "delivery",
@@ -49,6 +48,7 @@ class HandlerTask:
         "handle",
         "handler",
         "messages",
+        "not_begun",
         "offsets",
         "on_finished",
         "skipped",
@@ -93,7 +93,7 @@ class HandlerTask:
         self._may_start = may_start
         self._given: Sequence[ReceivedMessage] | None = None
         """What the handler has, if it had to be decompressed."""
-        self._not_begun = deque(range(len(offsets)))
+        self.not_begun = deque(range(len(offsets)))
         """Indexes of messages that are not begun; the worker takes from the front, other workers from the end."""
 
     def start_next(self) -> bool:
@@ -108,7 +108,7 @@ class HandlerTask:
                 self._stop()
                 return False
         try:
-            self._not_begun.popleft()
+            self.not_begun.popleft()
         except IndexError:
             return False
         self.count += 1
@@ -116,9 +116,9 @@ class HandlerTask:
 
     def _stop(self, left: int = 0) -> None:
         """Begin nothing more; the rest is skipped."""
-        while self._not_begun:
+        while self.not_begun:
             try:
-                self._not_begun.popleft()
+                self.not_begun.popleft()
             except IndexError:
                 break
             left += 1
@@ -128,7 +128,7 @@ class HandlerTask:
         """Say whether all messages may be begun together."""
         if not self.start_next():
             return False
-        self._not_begun.clear()
+        self.not_begun.clear()
         self.count = len(self.offsets)
         return True
 
@@ -215,9 +215,9 @@ class HandlerTask:
     def split_rest(self) -> list["HandlerTask"]:
         """Remove what is not begun, and return a task for each message."""
         places: list[int] = []
-        while self._not_begun:
+        while self.not_begun:
             try:
-                places.append(self._not_begun.pop())
+                places.append(self.not_begun.pop())
             except IndexError:
                 break
         places.reverse()

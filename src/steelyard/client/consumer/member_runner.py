@@ -47,7 +47,6 @@ from steelyard.client.broker_connection import BrokerConnection
 from steelyard.client.consumer.received_message import ReceivedMessage
 from steelyard.client.session import Session
 from steelyard.errors import (
-    BrokerNotInRoute,
     Fault,
     ImpossibleEvent,
     MalformedRecord,
@@ -230,6 +229,8 @@ class MemberRunner:
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
+        self._has_sent = False
+        """Whether a request was sent since the timer was armed: only then it may have to expire earlier."""
         self._has_ended = False
 
     def start(self) -> None:
@@ -361,6 +362,7 @@ class MemberRunner:
                 self._send(outgoing)
 
     def _send(self, outgoing: OutgoingCommand) -> None:
+        self._has_sent = True
         if outgoing.broker_id and self._replica_reads.try_pull(outgoing):
             return
         connection = self._connection(outgoing.server)
@@ -370,10 +372,7 @@ class MemberRunner:
     def _connection(self, server: str | None) -> BrokerConnection | None:
         if server is None:
             return self._session.name_server_connection
-        try:
-            return self._session.broker_connection(server)
-        except BrokerNotInRoute:
-            return None
+        return self._session.find_broker_connection(server)
 
     def _is_stored_locally(self, action: QueryStartOffset | Commit) -> bool:
         return isinstance(action, Commit) or action.queue in self._offsets
@@ -386,7 +385,10 @@ class MemberRunner:
         return StartOffsetReceived(queue, self._offsets[queue], stored=True)
 
     def _arm(self) -> None:
-        due_ms = min(self.member.due_ms(), self.protocol.due_ms())
+        due_ms = self.member.due_ms()
+        if self._has_sent or self._timer is None:
+            self._has_sent = False
+            due_ms = min(due_ms, self.protocol.due_ms())
         if self._timer is not None:
             if self._timer_ms <= due_ms:
                 return

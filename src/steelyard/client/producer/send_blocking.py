@@ -97,14 +97,14 @@ class BlockingSender:
         """Send a request, and return what it reads from the broker's answer; raises SendFailed."""
         connections = self._busy_connections()
         try:
-            began_ms = steady_ms()
+            attempt_ms = began_ms = steady_ms()
             queue, timeout_ms = first_attempt(rotation, options, chosen, began_ms)
             sending: SendAttempts | None = None  # made when the first attempt has not ended the send
             late: R | None = None
             while True:
                 error: SteelyardError | None = None
                 try:
-                    answer = self._exchange(connections, queue.broker, request.encode(queue), timeout_ms)
+                    answer = self._exchange(connections, queue.broker, request.encode(queue), timeout_ms, attempt_ms)
                     result = request.decode(answer, queue, () if sending is None else sending.failed_attempts)
                     if rotation.is_default_topic:
                         self._session.routes.refresh_soon(rotation.topic)
@@ -130,6 +130,7 @@ class BlockingSender:
                 queue, timeout_ms = step.queue, step.timeout_ms
                 if step.pause_ms:
                     self._closed.wait(step.pause_ms / 1000)
+                attempt_ms = steady_ms()
         finally:
             connections.is_busy = False
 
@@ -139,7 +140,8 @@ class BlockingSender:
         sending = SendAttempts(rotation, options)
         try:
             attempt = sending.begin(steady_ms())
-            self._exchange(connections, attempt.queue.broker, request.encode(attempt.queue), attempt.timeout_ms)
+            queue = attempt.queue
+            self._exchange(connections, queue.broker, request.encode(queue), attempt.timeout_ms, steady_ms())
         except SteelyardError as error:
             end = sending.failed(error, steady_ms())
             if isinstance(end, SendGaveUp):
@@ -183,21 +185,23 @@ class BlockingSender:
             return shorten_timeout(step, steady_ms() - now_ms)
         return step
 
-    def _exchange(self, connections: _ThreadConnections, broker: str, request: Command, left_ms: int) -> Command:
+    def _exchange(
+        self, connections: _ThreadConnections, broker: str, request: Command, left_ms: int, began_ms: int
+    ) -> Command:
         """Send a request and return the answer; a oneway request is returned itself."""
         if self._credentials is not None:
             request = sign_command(request, self._credentials)
         address = self._session.broker_address(broker)
-        began_ms = steady_ms()
         connection = connections.by_address.get(address)
         try:
             if connection is None or began_ms - connection.last_used_ms > _CHECK_IDLE_MS:
                 connection = self._connect(connections, address, left_ms)
-                left_ms = max(1, left_ms - (steady_ms() - began_ms))
+                connected_ms = steady_ms()
+                left_ms, began_ms = max(1, left_ms - (connected_ms - began_ms)), connected_ms
             if request.flag & ONEWAY_FLAG:
                 connection.send_oneway(request, left_ms)
                 return request
-            return connection.request(request, left_ms)
+            return connection.request(request, left_ms, began_ms)
         except BaseException:
             # A late answer would be taken for that of the next request.
             connections.drop(address)
