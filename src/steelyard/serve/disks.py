@@ -91,10 +91,14 @@ class RealDisk:
         """Create a folder and its parents; no error if it exists."""
         place = self._resolve_writable(folder, "mkdir")
         with _DiskErrors("mkdir", folder):
-            for missing in reversed([each for each in (place, *place.parents) if not each.exists()]):
-                missing.mkdir(_FOLDER_MODE, exist_ok=True)
-            if not place.is_dir():
-                raise _path_error("mkdir", folder, "file exists")
+            try:
+                place.mkdir(_FOLDER_MODE)  # at a stop ten thousand queues may get their first folder
+            except FileNotFoundError:
+                for missing in reversed([each for each in (place, *place.parents) if not each.exists()]):
+                    missing.mkdir(_FOLDER_MODE, exist_ok=True)
+            except FileExistsError:
+                if not place.is_dir():
+                    raise _path_error("mkdir", folder, "file exists") from None
 
     def rename(self, old: str, new: str) -> None:
         """Rename a file, and replace one that has the name."""
