@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SRC = ROOT / "src"
 SIMULATOR = ROOT / "simulator"
 
-_NOT_OURS = {"__pycache__", "dist", "build", "site", "steelyard-data", "node_modules"}
+_NOT_OURS = {".git", "__pycache__", "dist", "build", "site", "steelyard-data", "node_modules"}
 _HIDDEN_BUT_OURS = {".ci", ".github"}
 
 
@@ -68,9 +68,9 @@ class Source:
 
     @property
     def package(self) -> str:
-        """The room it lies in, such as ``model``; a file beside the rooms is a room by itself; the top is empty.
+        """The package it lies in, such as ``model``; a file beside the packages is one by itself; the top is empty.
 
-        The simulator, which is not part of the wheel, is one room.
+        The simulator, which is not part of the wheel, is one package.
         """
         top, _, below = self.module.partition(".")
         return top if top == SIMULATOR.name else below.partition(".")[0]
