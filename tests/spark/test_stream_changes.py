@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 from steelyard import Admin, Message, Producer
+from steelyard.client.session import Session
 from steelyard.errors import ConfigurationError, GroupNotFound, MessagesLost, TopicNotFound
 from steelyard.model import OffsetRange, Queue
 from steelyard.serve.embedded import Cluster
@@ -205,6 +206,9 @@ def test_a_broker_that_takes_its_time_holds_a_query_up_once_and_is_then_left_alo
     own: FaultyCluster, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("steelyard.spark.queue_monitor._BACKOFF_MS", 60_000)
+    for function in (Session.request, Session.request_ok):
+        assert function.__kwdefaults__ is not None
+        monkeypatch.setitem(function.__kwdefaults__, "timeout_ms", 3_000)
     here, slow = (Queue("orders", broker, 0) for broker in own.brokers)
     driver = StreamDriver()
     with streaming(own.namesrv, subscribe="orders", startingOffsets="earliest") as source:
