@@ -95,7 +95,7 @@ def test_two_members_with_one_client_id_are_seen(
             warning = f"group {group} has the client id 10.9.8.7@twin on several connections"
             until(lambda: caplog.text, lambda text: warning in text)
             (sentence,) = [each for each in reported if each.startswith(warning)]
-            assert "they read the same queues, and each handles all messages of them" in sentence
+            assert "they read the same queues, and each handles all their messages" in sentence
             assert not [each for each in reported if "unread" in each]
         else:
             warning = f"group {group} lists 10.9.8.7@twin more than once"

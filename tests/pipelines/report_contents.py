@@ -1,4 +1,4 @@
-"""Contents to make reports of: a group of some members over some queues, with a heavy key and a killed member."""
+"""Contents to make reports of: a group of members over some queues, with a heavy key, moves and a killed member."""
 
 from steelyard.balance.assignors import AssignmentPlan, find_strategy, plan
 from steelyard.balance.group.diagnostics import ProgressSample
@@ -12,7 +12,8 @@ from steelyard.pipelines.report.contents import (
     TimeStepLoad,
     TopicTraffic,
 )
-from steelyard.pipelines.report.ownership import LagSample, OwnershipEvent, queue_holdings
+from steelyard.pipelines.report.ownership import LEAVE_REASON, LagSample, OwnershipEvent
+from steelyard.pipelines.report.rebalance_history import build_history
 
 __all__ = ["START_MS", "busy_contents", "events_of", "member_id", "queues_of", "shift", "traffic_of"]
 
@@ -29,18 +30,20 @@ def member_id(number: int) -> str:
     return f"10.0.0.{number}@till-{number}#{4700 + number}#17935200{number:02d}#ab12cd34ef56ab12@sy1"
 
 
-def shift(before: AssignmentPlan, after: AssignmentPlan, at_ms: int, *, gap_ms: int = 120) -> list[OwnershipEvent]:
+def shift(
+    before: AssignmentPlan, after: AssignmentPlan, at_ms: int, why: str, *, gap_ms: int = 120
+) -> list[OwnershipEvent]:
     """Return what members write when one plan follows another, each hand-over with the same gap."""
     events = []
     for name, had in before.items():
         kept = tuple(queue for queue in had if queue in after.get(name, ()))
         if name not in after:
-            events.append(OwnershipEvent(at_ms, name, ()))
+            events.append(OwnershipEvent(at_ms, name, (), LEAVE_REASON))
         elif len(kept) < len(had):
-            events.append(OwnershipEvent(at_ms, name, kept))
+            events.append(OwnershipEvent(at_ms, name, kept, why))
     for name, mine in after.items():
         if set(mine) - set(before.get(name, ())):
-            events.append(OwnershipEvent(at_ms + gap_ms, name, tuple(mine)))
+            events.append(OwnershipEvent(at_ms + gap_ms, name, tuple(mine), why))
     return events
 
 
@@ -52,13 +55,17 @@ def events_of(number: int, members: int) -> list[OwnershipEvent]:
     for joined in range(1, members + 1):
         names = [member_id(each) for each in range(1, joined + 1)]
         after = plan(find_strategy("sticky"), group, queues, names, previous=owned)
-        events += shift(owned, after, START_MS + 20_000 * joined, gap_ms=80 + 37 * joined)
+        why = f"{names[-1]} joined"
+        events += shift(owned, after, START_MS + 20_000 * joined, why, gap_ms=80 + 37 * joined)
         owned = after
     killed = member_id(2)
     staying = [name for name in owned if name != killed]
     after = plan(find_strategy("sticky"), group, queues, staying, previous=owned)
     at_ms = START_MS + 20_000 * (members + 2)
-    events += [OwnershipEvent(at_ms + 40 * place, name, tuple(after[name])) for place, name in enumerate(staying)]
+    events += [
+        OwnershipEvent(at_ms + 40 * place, name, tuple(after[name]), f"{killed} left")
+        for place, name in enumerate(staying)
+    ]
     return events
 
 
@@ -123,7 +130,7 @@ def busy_contents(number: int = 64, members: int = 5) -> ReportContents:
         at_ms=START_MS + 300_000,
         traffic=traffic_of(number),
         group_view=_view(queues, members, events),
-        holdings=tuple(queue_holdings(events, "orders")),
+        history=build_history(events, "orders"),
         lag_samples=tuple(LagSample(START_MS + 1_000 * each, 400 + each * each) for each in range(60)),
         notes=("2 lines of till-1.log are no events and were skipped",),
     )

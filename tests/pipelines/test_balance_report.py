@@ -90,14 +90,18 @@ def test_a_report_of_a_topic_and_its_group(cluster: Live, topic: str, spark: "Sp
     share = round(100 * 300 / in_busiest)
     assert f"queue {busiest.broker}:{busiest.queue_id} has" in output
     assert f"key customer-7 alone is {share} % of it" in output
-    assert [(each.member, each.ended_ms - each.acquired_ms) for each in report.contents.holdings] == [
+    assert f"{len(queues)} queues moved in 2 changes, and the minimum is {len(queues)}" in output
+    assert "the median hand-over took 150 ms" in output
+    assert [(each.member, each.ended_ms - each.acquired_ms) for each in report.contents.history.holdings] == [
         ("c1", 60_000),
         ("c2", 0),
     ] * len(queues)
     assert "1 line of c1.jsonl are no events" in " ".join(report.contents.notes)
     read(report.page.read_text())
-    subjects = {row["subject"] for row in parquet.read_table(report.table).to_pylist()}
-    assert subjects == {"topic", "queue", "broker", "key", "step", "look", "holding"}
+    rows = parquet.read_table(report.table).to_pylist()
+    subjects = {row["subject"] for row in rows}
+    assert subjects == {"topic", "queue", "broker", "key", "step", "look", "holding", "hand-over", "change"}
+    assert len(rows) > 100
     assert [path.name for path in sorted(report.page.parent.iterdir())] == ["report.html", "report.parquet"]
 
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.balance.assignors import AssignmentPlan, find_strategy, plan
 from steelyard.balance.group.diagnostics import ProgressSample
 from steelyard.client.admin.group_description import GroupDescription, GroupFacts, MemberDescription, describe_group
 from steelyard.errors import ConnectionClosed, TransportError
 from steelyard.model import Queue
 from steelyard.pipelines.report.ownership import (
+    LEAVE_REASON,
     POLL_INTERVAL_S,
     OwnershipEvent,
     QueueHolding,
@@ -22,7 +22,8 @@ from steelyard.pipelines.report.ownership import (
     read_events,
     watch_group,
 )
-from tests.pipelines.report_contents import START_MS, queues_of, shift
+from steelyard.pipelines.report.rebalance_history import build_history
+from tests.pipelines.report_contents import queues_of
 
 _QUEUE, _OTHER = Queue("orders", "broker-a", 0), Queue("orders", "broker-a", 1)
 
@@ -33,9 +34,10 @@ def _line(**changes: object) -> bytes:
 
 
 def test_lines_of_members_are_read_and_others_are_counted() -> None:
-    lines = read_events(BytesIO(b"steelyard: joined\n" + _line() + b"\n{}\n" + _line(queues=[], why="gone")))
-    assert lines.events == (OwnershipEvent(5, "c1", (_QUEUE,)), OwnershipEvent(5, "c1", ()))
+    lines = read_events(BytesIO(b"steelyard: joined\n" + _line() + b"\n{}\n" + _line(queues=[], why=LEAVE_REASON)))
+    assert lines.events == (OwnershipEvent(5, "c1", (_QUEUE,), "c1 came"), OwnershipEvent(5, "c1", (), LEAVE_REASON))
     assert lines.skipped_lines == 2
+    assert [event.is_leave for event in lines.events] == [False, True]
 
 
 def test_what_is_no_event_is_passed_over() -> None:
@@ -100,7 +102,7 @@ class _Descriptions:
         return look
 
 
-def test_watching_a_group_shows_its_owners_and_its_lag() -> None:
+def test_watching_a_group_shows_its_moves_and_its_lag() -> None:
     descriptions = _Descriptions(
         _view(0, {"c1": [_QUEUE, _OTHER]}, lag=10),
         None,
@@ -112,12 +114,20 @@ def test_watching_a_group_shows_its_owners_and_its_lag() -> None:
     assert slept == [POLL_INTERVAL_S] * 3
     assert seen.failed_polls == 1
     assert [(each.at_ms, each.messages) for each in seen.lag_samples] == [(0, 20), (10_000, 14), (20_000, 0)]
-    assert queue_holdings(seen.events, "orders") == [
-        QueueHolding(_QUEUE, 0, 20_000, "c1"),
-        QueueHolding(_QUEUE, 20_000, 20_000, "c2"),
-        QueueHolding(_OTHER, 0, 10_000, "c1"),
-        QueueHolding(_OTHER, 10_000, 20_000, "c2"),
+    told = build_history(seen.events, "orders")
+    observed = "observed by polling"
+    assert told.holdings == (
+        QueueHolding(_QUEUE, 0, 20_000, "c1", released=True, why=observed),
+        QueueHolding(_QUEUE, 20_000, 20_000, "c2", why=observed),
+        QueueHolding(_OTHER, 0, 10_000, "c1", released=True, why=observed),
+        QueueHolding(_OTHER, 10_000, 20_000, "c2", why=observed),
+    )
+    assert [(over.after.queue, over.before.member, over.after.member) for over in told.handovers] == [
+        (_OTHER, "c1", "c2"),
+        (_QUEUE, "c1", "c2"),
     ]
+    assert not told.overlaps
+    assert told.changes[-1].left == ("c1",)
 
 
 def test_without_a_time_to_watch_there_is_one_poll() -> None:
@@ -198,27 +208,3 @@ def test_holdings_of_a_member_never_overlap_whatever_the_events_are(events: list
     by_member = sorted(held, key=lambda each: (each.member, each.queue, each.acquired_ms))
     for _, mine in groupby(by_member, key=lambda each: (each.member, each.queue)):
         assert all(one.ended_ms <= then.acquired_ms for one, then in pairwise(mine))
-
-
-_MEMBERS = st.sets(st.sampled_from(["c1", "c2", "c3", "c4", "c5"]), min_size=1).map(sorted)
-
-
-@given(st.lists(_MEMBERS, min_size=1, max_size=6), st.integers(0, 2_000))
-def test_planned_changes_show_their_gap(groups: list[list[str]], gap_ms: int) -> None:
-    owned: AssignmentPlan = {}
-    events: list[OwnershipEvent] = []
-    moved = 0
-    for turn, names in enumerate(groups):
-        after = plan(find_strategy("sticky"), "billing", _QUEUES, names, previous=owned)
-        before = {queue: name for name, mine in owned.items() for queue in mine}
-        moved += sum(before.get(queue, name) != name for name, mine in after.items() for queue in mine)
-        events += shift(owned, after, START_MS + turn * 60_000, gap_ms=gap_ms)
-        owned = after
-    overs = [(one, then) for one, then in pairwise(queue_holdings(events, "orders")) if one.queue == then.queue]
-    assert len(overs) == moved
-    assert all(then.acquired_ms - one.ended_ms == gap_ms and one.member != then.member for one, then in overs)
-
-
-def test_many_members_that_claim_one_queue_take_time_in_proportion() -> None:
-    events = [OwnershipEvent(each, f"c{each}", (_QUEUE,)) for each in range(20_000)]
-    assert len(queue_holdings(events, "orders")) == 20_000

@@ -5,6 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from steelyard.client.admin.group_description import GroupFacts, describe_group
 from steelyard.model.finding import Severity
 from steelyard.pipelines.report.contents import (
     KeyInQueue,
@@ -16,6 +17,8 @@ from steelyard.pipelines.report.contents import (
     report_findings,
     summary_line,
 )
+from steelyard.pipelines.report.ownership import LEAVE_REASON, LagSample, OwnershipEvent
+from steelyard.pipelines.report.rebalance_history import build_history
 from tests.pipelines.report_contents import START_MS, busy_contents, queues_of, traffic_of
 
 
@@ -97,6 +100,81 @@ def test_members_are_compared_by_the_messages_of_their_queues() -> None:
     assert "the queues of till-3 got 1.4 \N{MULTIPLICATION SIGN} the mean of members" in _said(busy_contents(8, 3))
     assert "members are even: the queues of the busiest, till-1" in _said(busy_contents(16, 3))
     assert "members" not in _said(_messages(10, 10))
+
+
+def test_overlaps_are_wrong_and_come_first() -> None:
+    queue = queues_of(1)[0]
+    events = [OwnershipEvent(0, "c1", (queue,)), OwnershipEvent(1_000, "c2", (queue,)), OwnershipEvent(1_400, "c1", ())]
+    found = report_findings(replace(_messages(10, 10), history=build_history(events, "orders")))
+    assert found[0].severity is Severity.ERROR
+    assert "broker-a:0 had two owners, c1 and c2, for 400 ms" in found[0].message
+
+
+def test_of_many_overlaps_the_first_are_named() -> None:
+    queues = tuple(queues_of(8))
+    events = [OwnershipEvent(0, "c1", queues), OwnershipEvent(1_000, "c2", queues), OwnershipEvent(1_400, "c1", ())]
+    said = _said(replace(_messages(10, 10), history=build_history(events, "orders")))
+    assert said.count("had two owners, c1 and c2") == 3
+    assert "queues had two owners 5 times more" in said
+
+
+def test_moves_that_were_not_needed_ask_for_sticky() -> None:
+    first, second = queues_of(2)
+    events = [
+        OwnershipEvent(0, "c1", (first,)),
+        OwnershipEvent(0, "c2", (second,)),
+        OwnershipEvent(60_000, "c1", ()),
+        OwnershipEvent(60_000, "c2", ()),
+        OwnershipEvent(60_010, "c1", (second,)),
+        OwnershipEvent(60_010, "c2", (first,)),
+    ]
+    said = _said(replace(_messages(10, 10), history=build_history(events, "orders")))
+    assert "2 queues moved in 2 changes, and the minimum is 0" in said
+    assert "strategy='sticky'" in said
+
+
+def test_moves_that_were_needed_are_fine_and_a_killed_member_is_named() -> None:
+    found = {each.message: each.severity for each in report_findings(busy_contents(16, 3))}
+    assert found["18 queues moved in 4 changes, and the minimum is 18"] is Severity.OK
+    killed = "till-2 never released queues that others acquired: it was killed, or its event file ends there"
+    assert found[killed] is Severity.WARNING
+
+
+def test_a_long_gap_is_named_with_its_queue_and_members() -> None:
+    queue = queues_of(1)[0]
+    events = [
+        OwnershipEvent(0, "c1", (queue,)),
+        OwnershipEvent(60_000, "c1", (), LEAVE_REASON),
+        OwnershipEvent(66_000, "c2", (queue,)),
+    ]
+    found = report_findings(replace(_messages(10, 10), history=build_history(events, "orders")))
+    said = next(each for each in found if "hand-over" in each.message)
+    assert said.severity is Severity.WARNING
+    assert "the longest left broker-a:0 without an owner for 6 s, between c1 and c2" in said.message
+
+
+def test_hazards_of_the_group_are_findings() -> None:
+    study = busy_contents(2, 5)
+    assert "group billing has 4 members and 2 queues" in _said(study)
+
+
+def test_a_group_that_reads_other_topics_is_told() -> None:
+    assert "no member of group billing owns a queue of prices" in _said(replace(busy_contents(8, 3), topic="prices"))
+
+
+def test_a_group_without_members_is_told() -> None:
+    view = describe_group(GroupFacts(group="billing", at_ms=0, queues=tuple(queues_of(2))))
+    assert "group billing has no members now, so no queue has an owner" in _said(
+        replace(_messages(10, 10), group="billing", group_view=view)
+    )
+
+
+def test_lag_in_one_queue_and_lag_that_grows_are_told() -> None:
+    said = _said(busy_contents(8, 3))
+    assert "of the lag of 10,036 messages is in broker-a:3, owned by till-" in said
+    assert "the lag grew by 3,481 messages in 59 s: the group does not keep up" in said
+    steady = (LagSample(0, 9_000), LagSample(1_000, 9_000))
+    assert "the lag grew" not in _said(replace(busy_contents(8, 3), lag_samples=steady))
 
 
 def test_names_in_sentences_cannot_break_out_of_their_line() -> None:

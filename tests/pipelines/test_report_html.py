@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,12 @@ from steelyard.pipelines.report.contents import KeyInQueue, KeyLoad, QueueLoad, 
 from steelyard.pipelines.report.fact_table import FACT_SCHEMA, fact_table
 from steelyard.pipelines.report.formatting import MAX_TIMESTAMP_MS
 from steelyard.pipelines.report.html_report import render_page
-from steelyard.pipelines.report.ownership import OwnershipEvent, queue_holdings
+from steelyard.pipelines.report.ownership import OwnershipEvent
+from steelyard.pipelines.report.rebalance_history import build_history
 from tests.pipelines.report_contents import START_MS, busy_contents, queues_of, traffic_of
 
 _ALONE = frozenset({"meta"})
+_LABEL = re.compile(r"<text class='label' x='168' y='([0-9.]+)'")
 
 
 class _Reader(HTMLParser):
@@ -76,6 +79,7 @@ def test_a_page_about_messages_alone_has_no_sections_about_a_group() -> None:
     words = " ".join(found.words)
     assert "Queues" in words
     assert "Members" not in words
+    assert "Queue ownership" not in words
 
 
 def test_an_empty_topic_has_a_page() -> None:
@@ -100,7 +104,43 @@ def test_every_sum_stands_in_a_table() -> None:
 def test_of_very_many_queues_the_first_are_shown() -> None:
     text = render_page(busy_contents(6_000, 5))
     assert "Queues (the first 5,000 of 6,000; the Parquet table has all)" in text
-    assert 5_000 <= text.count("<td>broker-") < 6_000
+    assert text.partition("<h2>Keys")[0].count("<td>broker-") == 5_000
+
+
+def test_labels_of_64_queues_do_not_lie_on_each_other() -> None:
+    (plot,) = re.findall(r"<svg.*?</svg>", render_page(busy_contents(64, 5)), re.DOTALL)
+    heights = [float(y) for y in _LABEL.findall(plot)]
+    assert len(heights) == 64
+    assert all(then - one >= 14 for one, then in pairwise(heights))
+
+
+def test_of_very_many_queues_those_that_moved_most_are_drawn() -> None:
+    text = render_page(busy_contents(1_000, 5))
+    assert "96 of 1,000 queues are drawn." in text
+    assert len(_LABEL.findall(text)) == 96
+
+
+def test_the_page_shows_moves_gaps_and_overlaps() -> None:
+    first, second = queues_of(2)
+    events = [
+        OwnershipEvent(START_MS, "c1", (first, second), "c1 came"),
+        OwnershipEvent(START_MS + 60_000, "c1", (second,), "c2 came"),
+        OwnershipEvent(START_MS + 60_250, "c2", (first, second), "c1 is busy"),
+        OwnershipEvent(START_MS + 60_650, "c1", ()),
+    ]
+    study = ReportContents(
+        topic="orders", at_ms=START_MS, traffic=traffic_of(2), history=build_history(events, "orders")
+    )
+    text = render_page(study)
+    rows = [re.findall(r"<td[^>]*>([^<]*)</td>", row) for row in re.findall(r"<tr>(.*?)</tr>", text)]
+    assert ["2026-11-01 08:01:00.250", "broker-b:1", "c1", "c2", "400 ms"] in rows
+    assert ["2026-11-01 08:00:00.000", "c1 joined", "1", "0", "0", "2", "0 ms"] in rows
+    assert ["2026-11-01 08:01:00.000", "c2 joined", "2", "2", "1", "0 to 2", "650 ms"] in rows
+    assert ["2026-11-01 08:01:00.250", "broker-a:0", "c1", "c2", "250 ms", "c1 is busy"] in rows
+    assert "Changes: 2 queues moved, and the minimum of even plans is 1" in text
+    assert "Hand-overs: median gap 125 ms, maximum 250 ms" in text
+    assert [len(re.findall(f"<rect [^>]*class='{kind}'", text)) for kind in ("gap", "overlap")] == [1, 1]
+    assert text.count("fill='hsl(") == len(study.history.holdings)
 
 
 _NASTY = st.one_of(
@@ -118,9 +158,10 @@ def test_whatever_names_hold_the_page_is_whole(key: str, broker: str, member: st
         keyed=5_003,
         distinct_keys=2,
     )
-    events = [OwnershipEvent(0, member, (queue,)), OwnershipEvent(9_000, f"{member}2", (queue,))]
-    holdings = tuple(queue_holdings(events, topic))
-    study = ReportContents(topic=topic, at_ms=0, group=member, traffic=traffic, holdings=holdings, notes=(why,))
+    events = [OwnershipEvent(0, member, (queue,), why), OwnershipEvent(9_000, f"{member}2", (queue,), why)]
+    study = ReportContents(
+        topic=topic, at_ms=0, group=member, traffic=traffic, history=build_history(events, topic), notes=(why,)
+    )
     found = read(render_page(study))
     assert not {"script", "b>"} & found.tags
     assert fact_table(study).num_rows > 0
@@ -128,10 +169,10 @@ def test_whatever_names_hold_the_page_is_whole(key: str, broker: str, member: st
 
 def test_the_last_timestamp_that_can_be_read_can_be_stored() -> None:
     queue = queues_of(1)[0]
-    held = queue_holdings(
+    told = build_history(
         [OwnershipEvent(0, "c1", (queue,)), OwnershipEvent(MAX_TIMESTAMP_MS, "c2", (queue,))], "orders"
     )
-    study = replace(busy_contents(4, 2), holdings=tuple(held), at_ms=MAX_TIMESTAMP_MS)
+    study = replace(busy_contents(4, 2), history=told, at_ms=MAX_TIMESTAMP_MS)
     read(render_page(study))
     assert fact_table(study).num_rows > 0
 
@@ -156,7 +197,13 @@ def test_the_table_is_tidy_and_has_what_the_page_has(tmp_path: Path) -> None:
     held = [(row["name"], row["text"], row["value"]) for row in rows if row["subject"] == "holding"]
     assert held == [
         (f"{each.queue.broker}:{each.queue.queue_id}", each.member, each.ended_ms - each.acquired_ms)
-        for each in study.holdings
+        for each in study.history.holdings
+    ]
+    gaps = [row for row in rows if (row["subject"], row["measure"]) == ("hand-over", "gap")]
+    assert [row["value"] for row in gaps] == [over.gap_ms for over in study.history.handovers]
+    changes = [row for row in rows if (row["subject"], row["measure"]) == ("change", "moves")]
+    assert [(row["value"], row["text"]) for row in changes] == [
+        (len(change.moves), change.cause) for change in study.history.changes
     ]
     assert {row["made_at"] for row in rows} == {rows[0]["made_at"]}
     assert all(row["value"] is not None or row["text"] is not None for row in rows)

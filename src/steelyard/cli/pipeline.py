@@ -372,7 +372,7 @@ def _balance(
     client: ClientOptions,
     topic: Annotated[str, option(help="The topic.")],
     group: Annotated[
-        str | None, typer.Option(help="Its group: owners of queues, and lag.", show_default="the messages alone")
+        str | None, typer.Option(help="Its group: members, lag and moves.", show_default="the messages alone")
     ] = None,
     to: Annotated[Path, typer.Option(metavar="FILE", help="The HTML report; the table is written beside it.")] = Path(
         "balance.html"
@@ -393,7 +393,7 @@ def _balance(
     ] = None,
     spark: SparkRunOptions = _HERE,
 ) -> None:
-    """Skew and hot keys of a topic and its group, as an HTML page and a table."""
+    """Skew, hot keys, lag and moves of a topic and its group, as an HTML page and a table."""
     _require_spark()
     from steelyard.pipelines import balance_report
 

@@ -1,11 +1,11 @@
-"""The balance report: the messages of a topic → sums, skew and hot keys, as one small HTML page and a Parquet table.
+"""The balance report: messages, ownership and lag → skew, hot keys, moves and hand-over gaps, as HTML and a table.
 
     run(BalanceOptions(ClientConfig("mq:9876"), "orders", group="billing", events=(Path("till-1.jsonl"),)))
 
-Messages are aggregated by Spark; owners and lag come from the cluster. The page has the sums, and which queue, key,
-broker or member has more than its share. The table (report/fact_table.py) has the same in rows, and who owned which
-queue when: from what members write with ``steelyard consume --events json``, which is exact and wins, or from polling
-the group for a while. The group itself is left to ``steelyard group explain`` and the dashboard.
+Messages are aggregated by Spark; owners and lag come from the cluster; moves from what members write with ``steelyard
+consume --events json``, or from polling the group for a while. A change between two polls is dated at the second, so
+moves and gaps found by polling are no finer than the time between two polls; what members write is exact, and wins. The
+report is one small HTML page; beside it is the same as one tidy Parquet table (report/fact_table.py).
 """
 
 import os
@@ -33,10 +33,10 @@ from steelyard.pipelines.report.ownership import (
     OwnershipEvent,
     WatchedGroup,
     merge_events,
-    queue_holdings,
     read_events,
     watch_group,
 )
+from steelyard.pipelines.report.rebalance_history import build_history
 from steelyard.pipelines.stream_options import connection_options
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def _collect(
         since_ms=options.since_ms,
         until_ms=options.until_ms,
         group_view=None if watched is None else watched.view,
-        holdings=tuple(queue_holdings(merge_events(events, polls.events if polls else ()), options.topic)),
+        history=build_history(merge_events(events, polls.events if polls else ()), options.topic),
         lag_samples=tuple(polls.lag_samples) if polls else (),
         notes=notes,
     )
@@ -238,8 +238,8 @@ def _watch_notes(watched: WatchedGroup, events: list[OwnershipEvent]) -> list[st
         spans = [then.at_ms - one.at_ms for one, then in pairwise(watched.lag_samples)]
         every = max(spans, default=round(POLL_INTERVAL_S * 1_000))
         notes.append(
-            f"owners were observed by polling the group every {format_duration(every)}: their times in the table are "
-            "no more exact than that; what members write with --events json is exact"
+            f"moves were observed by polling the group every {format_duration(every)}: a shorter gap is not visible, "
+            "and a longer one is no more exact than that; what members write with --events json is exact"
         )
     return notes
 

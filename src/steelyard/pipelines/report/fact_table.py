@@ -4,12 +4,12 @@
 |---|---|---|
 | made_at | timestamp | when the report was made, the same in all of its rows |
 | topic, group | string | its subject; group is null if there is none |
-| subject | string | its kind: topic, queue, broker, key, step, member, look (a poll of the group), holding |
+| subject | string | its kind: topic, queue, broker, key, step, member, look, holding, hand-over, overlap, change |
 | name | string | its name: ``broker-a:3``, a key, a member's id; null if the time identifies it |
 | at | timestamp | when, for subjects with a time |
-| measure | string | messages, bytes, skew, lag, held … |
+| measure | string | messages, bytes, skew, lag, gap, moves … |
 | value | double | the value; durations are milliseconds, shares are 0 to 1 |
-| text | string | what is not a number: an owner, a key |
+| text | string | what is not a number: an owner, a reason |
 
 Ids and keys are unabridged here.
 """
@@ -22,6 +22,7 @@ import pyarrow as pa
 from steelyard.model import Queue
 from steelyard.pipelines.report.contents import ReportContents, measure_skew
 from steelyard.pipelines.report.formatting import to_datetime
+from steelyard.pipelines.report.rebalance_history import OwnershipHistory
 
 __all__ = ["FACT_SCHEMA", "ReportFact", "fact_table"]
 
@@ -57,9 +58,7 @@ def _report_facts(contents: ReportContents) -> Iterator[ReportFact]:
     """Yield all facts of a report."""
     yield from _traffic_facts(contents)
     yield from _group_facts(contents)
-    for held in contents.holdings:
-        span = held.ended_ms - held.acquired_ms
-        yield ReportFact("holding", _queue_name(held.queue), "held", span, held.member, at_ms=held.acquired_ms)
+    yield from _history_facts(contents.history)
 
 
 def fact_table(contents: ReportContents) -> pa.Table:
@@ -129,6 +128,24 @@ def _group_facts(contents: ReportContents) -> Iterator[ReportFact]:
         )
     for sample in contents.lag_samples:
         yield ReportFact("look", None, "lag", sample.messages, at_ms=sample.at_ms)
+
+
+def _history_facts(history: OwnershipHistory) -> Iterator[ReportFact]:
+    for each in history.holdings:
+        span = each.ended_ms - each.acquired_ms
+        yield ReportFact("holding", _queue_name(each.queue), "held", span, each.member, at_ms=each.acquired_ms)
+    for over in history.handovers:
+        name, at_ms = _queue_name(over.after.queue), over.after.acquired_ms
+        yield ReportFact("hand-over", name, "gap", over.gap_ms, over.after.why or None, at_ms=at_ms)
+        yield ReportFact("hand-over", name, "from", text=over.before.member, at_ms=at_ms)
+        yield ReportFact("hand-over", name, "to", text=over.after.member, at_ms=at_ms)
+    for both in history.overlaps:
+        name, who = _queue_name(both.after.queue), f"{both.before.member} and {both.after.member}"
+        yield ReportFact("overlap", name, "two owners", both.span_ms, who, at_ms=both.after.acquired_ms)
+    for change in history.changes:
+        yield ReportFact("change", None, "moves", len(change.moves), change.cause, at_ms=change.start_ms)
+        yield ReportFact("change", None, "least moves", change.minimum_moves, at_ms=change.start_ms)
+        yield ReportFact("change", None, "members", change.members, at_ms=change.start_ms)
 
 
 def _facts_of(subject: str, name: str, **measures: float | None) -> Iterable[ReportFact]:

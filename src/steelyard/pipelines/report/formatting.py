@@ -6,6 +6,8 @@ are escaped, and long ones are shortened: so a sentence stays one line.
 
 from datetime import UTC, datetime
 
+from steelyard.model import Queue
+
 __all__ = [
     "MAX_TIMESTAMP_MS",
     "format_bytes",
@@ -13,6 +15,7 @@ __all__ = [
     "format_duration",
     "format_number",
     "format_percent",
+    "format_queue",
     "format_ratio",
     "format_timestamp",
     "printable",
@@ -63,6 +66,15 @@ def format_count(value: int, noun: str) -> str:
     ('1 queue', '2,000 queues')
     """
     return f"{value:,} {noun}{'' if value == 1 else 's'}"
+
+
+def format_queue(queue: Queue) -> str:
+    """Return a queue's name within its topic.
+
+    >>> format_queue(Queue("orders", "broker-a", 3))
+    'broker-a:3'
+    """
+    return printable(f"{queue.broker}:{queue.queue_id}")
 
 
 def format_percent(part: float, whole: float) -> str:

@@ -1,14 +1,19 @@
 """The report as one small HTML page that needs nothing else: no script, no font and no picture from elsewhere.
 
-It is readable on a small screen, in dark mode and on paper. Whatever comes from messages, members or brokers is text:
-it is escaped where it is written, and invisible characters are shown as escapes. The style sheet is report.css.
+It is readable on a small screen, in dark mode and on paper; its plot is inline SVG. Whatever comes from messages,
+members or brokers is text: it is escaped where it is written, and invisible characters are shown as escapes. The style
+sheet is report.css.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from html import escape
 from importlib.resources import files
 from itertools import groupby
+from statistics import median
+from typing import TYPE_CHECKING
 
+from steelyard.client.describe import shorten_ids
 from steelyard.model.finding import Finding, Severity
 from steelyard.pipelines.report.contents import ReportContents, measure_skew, report_findings, summary_line
 from steelyard.pipelines.report.formatting import (
@@ -17,15 +22,21 @@ from steelyard.pipelines.report.formatting import (
     format_duration,
     format_number,
     format_percent,
+    format_queue,
     format_ratio,
     format_timestamp,
     printable,
 )
 
+if TYPE_CHECKING:
+    from steelyard.pipelines.report.ownership import QueueHolding
+
 __all__ = ["render_page"]
 
 _MAX_ROWS = 5_000  # more would make the page too heavy; the Parquet table has all
-_SEVERITY_NAMES = {Severity.OK: "fine", Severity.WARNING: "look"}
+_MAX_LANES, _MAX_SPANS = 96, 10_000
+_LABEL_LENGTH, _LABELS_WIDTH, _LANES_WIDTH, _LANE_HEIGHT = 25, 176, 776, 18
+_SEVERITY_NAMES = {Severity.OK: "fine", Severity.WARNING: "look", Severity.ERROR: "wrong"}
 _SKEW_NOTE = (
     "Skew is the maximum over the mean. 1 is even; 4 means that the busiest has four times the mean, so that work "
     "which ends when the busiest ends takes four times as long as it could. All in one of sixteen queues is 16. Few "
@@ -49,9 +60,10 @@ def render_page(contents: ReportContents) -> str:
         f"<h1>{escape(title)}</h1>",
         _paragraph(f"{_period(contents)} Made at {format_timestamp(contents.at_ms)} UTC.", soft=True),
         _paragraph(f"T{summary_line(contents)[1:]}."),
-        "<h2>Skew</h2>",
+        "<h2>Findings</h2>",
         f"<ul class='findings'>{''.join(map(_finding_item, report_findings(contents)))}</ul>",
         *_sections(contents),
+        *_history_sections(contents),
         "<h2>How to read this</h2>",
         _paragraph(_SKEW_NOTE),
         *(_paragraph(printable(note, 1_000), soft=True) for note in contents.notes),
@@ -98,7 +110,7 @@ def _sections(contents: ReportContents) -> Iterator[str]:
                 format_percent(each.messages, traffic.messages),
                 format_bytes(each.body_bytes),
                 format_number(each.queues),
-                printable(f"{each.mostly_in.broker}:{each.mostly_in.queue_id}"),
+                format_queue(each.mostly_in),
             )
             for each in traffic.keys
         ],
@@ -131,6 +143,105 @@ def _sections(contents: ReportContents) -> Iterator[str]:
             )
             for at_ms, same in steps
         ],
+    )
+
+
+def _history_sections(contents: ReportContents) -> Iterator[str]:
+    """Render ownership over time, changes of the group, and hand-overs with their gaps."""
+    history, names = contents.history, contents.member_names()
+    if not history.holdings:
+        return
+
+    def pair(before: "QueueHolding", after: "QueueHolding") -> tuple[str, ...]:
+        queue, at = format_queue(after.queue), format_timestamp(after.acquired_ms)
+        return at, queue, names[before.member], names[after.member]
+
+    yield from _ownership_plot(contents)
+    yield _table(
+        "Two owners at once",
+        ("from, UTC", "queue", "one", "other", "#for"),
+        [(*pair(each.before, each.after), format_duration(each.span_ms)) for each in history.overlaps],
+    )
+    moved = format_count(sum(len(change.moves) for change in history.changes), "queue")
+    yield _table(
+        f"Changes: {moved} moved, and the minimum of even plans is {history.necessary_moves}",
+        ("at, UTC", "what happened", "#members", "#moved", "#minimum", "#queues of a member", "#took"),
+        [
+            (
+                format_timestamp(change.start_ms),
+                printable(shorten_ids(change.cause, names), 400),
+                format_number(change.members),
+                format_number(len(change.moves)),
+                format_number(change.minimum_moves),
+                " to ".join(dict.fromkeys(map(str, (change.explanation.fewest, change.explanation.most)))),
+                format_duration(change.end_ms - change.start_ms),
+            )
+            for change in history.changes
+        ],
+    )
+    gaps = history.gaps_ms
+    known = f": median gap {format_duration(median(gaps))}, maximum {format_duration(gaps[-1])}" if gaps else ""
+    yield _table(
+        f"Hand-overs{known}",
+        ("at, UTC", "queue", "from", "to", "#gap", "why"),
+        [
+            (
+                *pair(each.before, each.after),
+                "unknown" if each.gap_ms is None else format_duration(each.gap_ms),
+                printable(shorten_ids(each.after.why, names), 200) if each.after.why else "",
+            )
+            for each in history.handovers
+        ],
+    )
+
+
+def _ownership_plot(contents: ReportContents) -> Iterator[str]:
+    """Draw a lane for each queue, with its owners over time; of very many queues those that moved most."""
+    history, names = contents.history, contents.member_names()
+    owners = Counter(each.queue for each in history.holdings)
+    chosen = {queue for queue, _ in owners.most_common(_MAX_LANES)}
+    lanes = {queue: row * _LANE_HEIGHT for row, queue in enumerate(each for each in owners if each in chosen)}
+    # Red is for two owners; of the rest, each member is a golden section away from the one before it.
+    colours = {member: f"hsl({40 + row * 173 % 280}, 55%, 55%)" for row, member in enumerate(history.members)}
+    spans = [
+        (each.queue, each.acquired_ms, each.ended_ms, names[each.member], f"fill='{colours[each.member]}'")
+        for each in history.holdings
+    ]
+    spans += [
+        (each.after.queue, each.before.ended_ms, each.after.acquired_ms, "no owner", "class='gap'")
+        for each in history.handovers
+        if each.gap_ms
+    ]
+    for each in history.overlaps:
+        who, from_ms = f"{names[each.before.member]} and {names[each.after.member]}", each.after.acquired_ms
+        spans.append((each.after.queue, from_ms, from_ms + each.span_ms, who, "class='overlap'"))
+    start_ms, end_ms = min(span[1] for span in spans), max(span[2] for span in spans)
+    scale = _LANES_WIDTH / max(end_ms - start_ms, 1)
+    labels = (
+        f"<text class='label' x='{_LABELS_WIDTH - 8}' y='{y + _LANE_HEIGHT // 2}' text-anchor='end'>"
+        f"{escape(name if len(name) <= _LABEL_LENGTH else f'{name[:10]}…{name[-14:]}')}</text>"
+        for name, y in ((format_queue(queue), y) for queue, y in lanes.items())
+    )
+    # By time, so that what is drawn over a holding comes after it.
+    drawn = sorted((span for span in spans if span[0] in lanes), key=lambda span: span[1])[-_MAX_SPANS:]
+    rects = (
+        f"<rect x='{_LABELS_WIDTH + (from_ms - start_ms) * scale:.2f}' y='{lanes[queue]}' {look} "
+        f"width='{max((to_ms - from_ms) * scale, 0.75):.2f}' height='{_LANE_HEIGHT - 3}'>"
+        f"<title>{escape(who)} from {format_timestamp(from_ms)} for {format_duration(to_ms - from_ms)}</title></rect>"
+        for queue, from_ms, to_ms, who, look in drawn
+    )
+    yield "<h2>Queue ownership</h2>"
+    yield _paragraph(
+        f"From {format_timestamp(start_ms)} to {format_timestamp(end_ms)} UTC. A lane is a queue, a colour a member. A "
+        "frame is a time without an owner, red with two; where a lane is empty, no owner is known."
+    )
+    if len(lanes) < len(owners):
+        yield _paragraph(f"{len(lanes)} of {len(owners):,} queues are drawn.", soft=True)
+    legend = (f"<i style='background: {hue}'></i>{escape(names[who])}" for who, hue in colours.items())
+    yield f"<p>{' '.join(legend)}</p>"
+    yield (
+        f"<div class='scroll'><svg viewBox='0 0 {_LABELS_WIDTH + _LANES_WIDTH} {len(lanes) * _LANE_HEIGHT}' role='img' "
+        f"aria-label='the owner of each queue over time'>{''.join(labels)}{''.join(rects)}</svg></div>"
     )
 
 

@@ -1,11 +1,11 @@
 """Who owned which queue when: from event files of members, or from polling the group.
 
 Members write events with ``steelyard consume --group … --events json``, each with all queues that a member owns from
-then on: ``{"at_ms": 1793520000123, "id": "10.0.0.7@till-1#47#11@sy1", "queues": [["orders", "broker-a", 0]]}``. Other
-lines are skipped and counted. Times are those of the member's machine.
+then on: ``{"at_ms": 1793520000123, "id": "10.0.0.7@till-1#47#11@sy1", "queues": [["orders", "broker-a", 0]], "why":
+"…"}``. Other lines are skipped and counted. Times are those of the member's machine.
 
-A *holding* is one member's time with one queue. Gaps and overlaps are left to readers of the Parquet table: brokers
-keep the history of moves with their reasons, and the dashboard shows it.
+A *holding* is one member's time with one queue. What follows from holdings, such as hand-overs and overlaps, is in
+report/rebalance_history.py.
 """
 
 from collections.abc import Callable, Iterable
@@ -21,6 +21,7 @@ from steelyard.model import Queue
 from steelyard.pipelines.report.formatting import MAX_TIMESTAMP_MS
 
 __all__ = [
+    "LEAVE_REASON",
     "MAX_EVENTS",
     "POLL_INTERVAL_S",
     "EventFile",
@@ -35,11 +36,15 @@ __all__ = [
     "watch_group",
 ]
 
+LEAVE_REASON = "it leaves the group"
+"""The reason of a member's last event; any other event without queues means that it is idle."""
+
 MAX_EVENTS = 100_000  # the limit over all files: a group that changes once a minute writes as many in two months
 POLL_INTERVAL_S = 0.5  # the time between two polls, unless there would be more than `_MAX_POLLS`
 
 _MAX_LINE_BYTES = 4 << 20  # enough for fifty thousand queues
 _MAX_POLLS = 2_000
+_OBSERVED_REASON = "observed by polling"
 
 
 class OwnershipEvent(msgspec.Struct, frozen=True):
@@ -48,6 +53,12 @@ class OwnershipEvent(msgspec.Struct, frozen=True):
     at_ms: Annotated[int, msgspec.Meta(ge=0, le=MAX_TIMESTAMP_MS)]
     id: str
     queues: tuple[Queue, ...]
+    why: str = ""
+
+    @property
+    def is_leave(self) -> bool:
+        """Whether the member leaves in order."""
+        return not self.queues and self.why == LEAVE_REASON
 
 
 class EventFile(NamedTuple):
@@ -115,14 +126,15 @@ class WatchedGroup:
     def add_view(self, view: GroupDescription) -> None:
         """Add a poll."""
         mine = [each for each in view.queues if each.queue.topic == self.topic]
-        # Members that left own nothing.
-        owned: dict[str, set[Queue]] = {name: set() for name in (*self._owned, *(each.id for each in view.members))}
+        owned: dict[str, set[Queue]] = {member.id: set() for member in view.members}
         for each in mine:
             for owner in each.owners:
                 owned.setdefault(owner, set()).add(each.queue)
+        gone = sorted(self._owned.keys() - owned.keys())
+        self.events += (OwnershipEvent(view.at_ms, name, (), LEAVE_REASON) for name in gone)
         for name, queues in owned.items():
             if self._owned.get(name) != frozenset(queues):
-                self.events.append(OwnershipEvent(view.at_ms, name, tuple(sorted(queues))))
+                self.events.append(OwnershipEvent(view.at_ms, name, tuple(sorted(queues)), _OBSERVED_REASON))
         self._owned = {name: frozenset(queues) for name, queues in owned.items()}
         self.lag_samples.append(LagSample(view.at_ms, sum(each.lag or 0 for each in mine)))
         self.view = view
@@ -167,6 +179,8 @@ class QueueHolding:
     acquired_ms: int
     ended_ms: int  # when it released it; if it never did, when it was last known to own it
     member: str
+    released: bool = False  # whether it released it
+    why: str = ""  # why it acquired it
 
 
 def queue_holdings(events: Iterable[OwnershipEvent], topic: str) -> list[QueueHolding]:
@@ -181,20 +195,21 @@ def queue_holdings(events: Iterable[OwnershipEvent], topic: str) -> list[QueueHo
     [('c1', 0, 5000), ('c2', 5120, 5120)]
     """
     holdings: list[QueueHolding] = []
-    owned: dict[str, dict[Queue, int]] = {}  # when each member acquired what it owns
+    owned: dict[str, dict[Queue, OwnershipEvent]] = {}  # with what event each member acquired what it owns
     last_event_ms: dict[str, int] = {}
     last_acquired_ms: dict[Queue, int] = {}
     end_ms = 0
     for event in sorted(events, key=attrgetter("at_ms")):
         end_ms = last_event_ms[event.id] = event.at_ms
         mine, owns = owned.setdefault(event.id, {}), {queue for queue in event.queues if queue.topic == topic}
-        holdings += [QueueHolding(queue, mine.pop(queue), event.at_ms, event.id) for queue in mine.keys() - owns]
+        for queue in mine.keys() - owns:
+            since = mine.pop(queue)
+            holdings.append(QueueHolding(queue, since.at_ms, event.at_ms, event.id, released=True, why=since.why))
         for queue in owns - mine.keys():
-            mine[queue] = last_acquired_ms[queue] = event.at_ms
+            mine[queue], last_acquired_ms[queue] = event, event.at_ms
     for member, mine in owned.items():
         last_ms = last_event_ms[member]
-        holdings += (
-            QueueHolding(queue, acquired_ms, last_ms if last_acquired_ms[queue] > last_ms else end_ms, member)
-            for queue, acquired_ms in mine.items()
-        )
+        for queue, since in mine.items():
+            ended_ms = last_ms if last_acquired_ms[queue] > last_ms else end_ms
+            holdings.append(QueueHolding(queue, since.at_ms, ended_ms, member, why=since.why))
     return sorted(holdings)
