@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO, Any, TypeVar
 
 from tests.interop.jars import RELEASE_4, client_class_path
+from tests.waiting import LONGEST_S
 
 __all__ = ["Event", "JavaProcess", "JavaRefused", "running_client", "until"]
 
@@ -156,7 +157,7 @@ def _write_loggers(home: Path) -> None:
     (home / "conf" / "logback_tools.xml").write_text(_SILENT)
 
 
-def until(ask: Callable[[], T], enough: Callable[[T], bool], *, seconds: float = 20) -> T:
+def until(ask: Callable[[], T], enough: Callable[[T], bool], *, seconds: float = LONGEST_S) -> T:
     """Ask again and again until the answer is enough; the last one is told if time runs out."""
     end = time.monotonic() + seconds
     while True:

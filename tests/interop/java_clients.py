@@ -9,6 +9,7 @@ import msgspec
 
 from tests.interop.backends import Cluster
 from tests.interop.clients import Event, JavaProcess, JavaRefused
+from tests.waiting import LONGEST_S
 
 __all__ = [
     "Delivered",
@@ -136,7 +137,7 @@ class JavaProducer(_JavaClient):
         """Send without waiting."""
         self.ask("send-async", message={"topic": topic, "body": body, **words})
 
-    def wait_sent(self, count: int, seconds: float = 20) -> list[Event]:
+    def wait_sent(self, count: int, seconds: float = LONGEST_S) -> list[Event]:
         """Wait for the answers to what was sent without waiting."""
         return self.process.wait(self.name, "sent", lambda events: len(events) >= count, seconds)
 
@@ -190,11 +191,11 @@ class JavaPushConsumer(_JavaClient):
         """Return what was handed over so far."""
         return [_delivered(event) for event in self.process.events(self.name, "message")]
 
-    def wait(self, count: int, seconds: float = 20) -> list[Delivered]:
+    def wait(self, count: int, seconds: float = LONGEST_S) -> list[Delivered]:
         """Wait until so many messages were handed over."""
         return self.wait_until(lambda found: len(found) >= count, seconds)
 
-    def wait_until(self, enough: Callable[[list[Delivered]], bool], seconds: float = 20) -> list[Delivered]:
+    def wait_until(self, enough: Callable[[list[Delivered]], bool], seconds: float = LONGEST_S) -> list[Delivered]:
         """Wait until what was handed over is enough."""
 
         def reached(events: list[Event]) -> bool:

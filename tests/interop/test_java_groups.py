@@ -10,6 +10,7 @@ from tests.interop.jars import RELEASES
 from tests.interop.java_clients import JavaClients, JavaPushConsumer, every
 from tests.interop.mqadmin import Mqadmin
 from tests.interop.wire_client import create_topic
+from tests.waiting import LONGEST_S
 
 QUEUES = 8
 
@@ -47,7 +48,7 @@ def test_queues_have_one_owner_while_members_join_and_die(
             third.stop()  # Apache's broker keeps the locks of a member that was killed for a minute
         else:
             mortal.kill()
-        shared(members, wide, [4, 4], seconds=60 if orderly else 15)
+        shared(members, wide, [4, 4], seconds=LONGEST_S if orderly else 15)
         members[0].stop()
         shared(members[1:], wide, [8])
         producer = hands.producer("senders")
@@ -63,9 +64,7 @@ def test_members_beyond_the_queues_are_idle(hands: JavaClients, topic: str, grou
 
 def test_lite_consumers_share_too(hands: JavaClients, wide: str, group: str) -> None:
     members = [hands.lite(group, every(wide)) for _ in range(2)]
-    owned = until(
-        lambda: [member.owned() for member in members], lambda owned: sorted(map(len, owned)) == [4, 4], seconds=30
-    )
+    owned = until(lambda: [member.owned() for member in members], lambda owned: sorted(map(len, owned)) == [4, 4])
     assert sorted(number for part in owned for _, _, number in part) == list(range(QUEUES))
 
 
@@ -74,7 +73,7 @@ def test_a_queue_that_is_added_finds_an_owner(hands: JavaClients, topic: str, gr
     shared(members, topic, [2, 2])
     with hands.cluster.connection() as connection:
         create_topic(connection, topic, 6)
-    shared(members, topic, [3, 3], seconds=40)
+    shared(members, topic, [3, 3])
 
 
 def test_two_members_with_one_client_id_are_seen(
@@ -87,8 +86,8 @@ def test_two_members_with_one_client_id_are_seen(
         # Apache lists both, so that each takes the first half and nobody the second; ours counts them once.
         times = 1 if hands.cluster.is_ours else 2
         until(lambda: mqadmin("consumerConnection", "-g", group).out, lambda out: out.count("10.9.8.7@twin") == times)
-        half_messages = [0, 1, 2, 3] if times == 2 else list(range(QUEUES))
-        until(lambda: [first.owned(wide), second.owned(wide)], lambda owned: owned == [half_messages, half_messages])
+        taken = [0, 1, 2, 3] if times == 2 else list(range(QUEUES))
+        until(lambda: [first.owned(wide), second.owned(wide)], lambda owned: owned == [taken, taken])
         with Admin(hands.cluster.name_server) as admin:
             reported = [warning.message for warning in admin.groups.describe(group).findings]
         if hands.cluster.is_ours:
@@ -104,7 +103,7 @@ def test_two_members_with_one_client_id_are_seen(
         second.stop()
 
 
-def shared(members: Sequence[JavaPushConsumer], topic: str, sizes: list[int], *, seconds: float = 30) -> None:
+def shared(members: Sequence[JavaPushConsumer], topic: str, sizes: list[int], *, seconds: float = LONGEST_S) -> None:
     """Wait until the queues are shared in parts of these sizes, and check that each has one owner."""
     owned = until(
         lambda: [member.owned(topic) for member in members],

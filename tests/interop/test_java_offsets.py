@@ -47,7 +47,7 @@ def test_a_new_group_at_the_end_of_an_empty_topic_misses_nothing(hands: JavaClie
         for each in range(IMMEDIATE):
             producer.send(name, str(each))
         try:
-            consumer.wait_until(lambda found: len({each.body for each in found}) == IMMEDIATE, seconds=20)
+            consumer.wait_until(lambda found: len({each.body for each in found}) == IMMEDIATE)
         except AssertionError:
             missed.append(IMMEDIATE - len({each.body for each in consumer.received()}))
         consumer.stop(later=True)
@@ -90,7 +90,7 @@ def test_a_reset_reaches_a_consumer_that_runs(hands: JavaClients, mqadmin: Mqadm
     _reported(hands, consumer, topic, group)
     reported = mqadmin("resetOffsetByTime", "-g", group, "-t", topic, "-s", "0")
     assert reported.out.count(hands.cluster.broker_name) == 4
-    found = consumer.wait(16, seconds=30)
+    found = consumer.wait(16)
     assert sorted(int(each.body or "") for each in found) == sorted([*range(8), *range(8)])
     _reported(hands, consumer, topic, group)
 

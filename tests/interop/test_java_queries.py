@@ -39,7 +39,7 @@ def test_traces_of_sending_and_handling_are_kept_and_shown(
     def shown() -> str:
         return mqadmin.run("queryMsgTraceById", "-i", sent.id).out
 
-    text = until(shown, lambda text: "Pub" in text and "Sub" in text, seconds=30)
+    text = until(shown, lambda text: "Pub" in text and "Sub" in text)
     rows = [line.split() for line in text.splitlines() if line.strip() and not line.startswith("#")]
     assert [(row[0], row[1], row[-1]) for row in rows] == [
         ("Pub", f"{group}-senders", "success"),

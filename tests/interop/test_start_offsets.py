@@ -64,7 +64,7 @@ def test_a_pull_consumer_of_named_queues_does_the_same(namesrv: str) -> None:
         (broker,) = admin.topics.create("named", 1).brokers
         queue = Queue("named", broker, 0)
         producer.send(Message("named", b"old"))
-        with PullConsumer(namesrv, group="reporters") as pull_consumer:
+        with PullConsumer(namesrv, group="reporters", auto_commit=False) as pull_consumer:
             pull_consumer.assign([queue])
             assert pull_consumer.committed(queue) is None
             assert pull_consumer.position(queue) == 1

@@ -16,7 +16,7 @@ def _shown(mqadmin: Mqadmin, message_id: str) -> list[list[str]]:
 
 
 def _rows(mqadmin: Mqadmin, message_id: str, count: int) -> list[tuple[str, str, str]]:
-    rows = until(lambda: _shown(mqadmin, message_id), lambda rows: len(rows) >= count, seconds=30)
+    rows = until(lambda: _shown(mqadmin, message_id), lambda rows: len(rows) >= count)
     return [(row[0], row[1], row[-1]) for row in rows]
 
 
