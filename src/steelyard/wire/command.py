@@ -213,7 +213,11 @@ class Peer(Struct, frozen=True, gc=False):
 
     @classmethod
     def at(cls, host: str, port: int, *, connection_id: int) -> "Peer":
-        """Make the peer of a connection."""
+        """Make the peer of a connection.
+
+        >>> Peer.at("::1", 50_000, connection_id=7).address
+        '[::1]:50000'
+        """
         address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         return cls(connection_id, host, port, address, host_bytes(address))
 
