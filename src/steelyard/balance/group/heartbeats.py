@@ -52,6 +52,7 @@ class BrokerSession:
 
 
 _NO_SESSION = BrokerSession()
+"""Of brokers that were never connected; it is only read."""
 
 
 class _Sessions(dict[str, BrokerSession]):
@@ -59,9 +60,6 @@ class _Sessions(dict[str, BrokerSession]):
 
     def __missing__(self, broker: str) -> BrokerSession:
         return _NO_SESSION
-
-
-"""Of brokers that were never connected; it is only read."""
 
 
 class BrokerSessions:
