@@ -32,14 +32,14 @@ SHARED_WITH_JAVA: tuple[Words, ...] = ({"name": "CONSISTENT_HASH"}, {"name": "MA
 
 class _Asked(msgspec.Struct, frozen=True):
     name: str
-    machine_rooms: frozenset[str] = frozenset()
+    rooms: frozenset[str] = frozenset()
     queues: tuple[Queue, ...] = ()
 
 
 def machine_room_of(member: str) -> str:
     """Return the room that the name of a member begins with.
 
-    >>> room_of("10.0.0.7@east.till-1")
+    >>> machine_room_of("10.0.0.7@east.till-1")
     'east'
     """
     return member.partition("@")[2].partition(".")[0]
@@ -49,7 +49,7 @@ def strategy_of(words: Words) -> Strategy:
     """Make the strategy that was asked for."""
     asked = msgspec.convert(dict(words), _Asked)
     if asked.name == "MACHINE_ROOM":
-        return MachineRoom(asked.machine_rooms)
+        return MachineRoom(asked.rooms)
     if asked.name == "MACHINE_ROOM_NEARBY":
         return MachineRoomNearby(machine_room_of)
     if asked.name == "CONFIG":
