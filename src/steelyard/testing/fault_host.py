@@ -94,6 +94,9 @@ class FaultyCore:
         return len(found)
 
 
+_RESOLUTION_S = 0.001
+
+
 class DelayQueue:
     """Actions that wait for their time, and run in the order in which they were put. ``on_progress`` follows each run.
 
@@ -113,7 +116,8 @@ class DelayQueue:
 
     def put(self, action: Callable[[], None]) -> None:
         """Run something after the delay, and after all that was put before."""
-        due_s = self._loop.time() + self.delay_ms / 1000
+        # Loops fire a timer early by up to their resolution, and a delay is never shorter than was asked for.
+        due_s = self._loop.time() + self.delay_ms / 1000 + _RESOLUTION_S
         if self._pending:
             due_s = max(due_s, self._pending[-1][0])
         self._pending.append((due_s, action))
@@ -128,8 +132,7 @@ class DelayQueue:
     def run_due(self, *, run_all: bool = False) -> None:
         """Run what is due, or all that waits."""
         self._stop_timer()
-        # Loops fire a timer early by up to their resolution.
-        now_s, pending = self._loop.time() + 0.001, self._pending
+        now_s, pending = self._loop.time() + _RESOLUTION_S, self._pending
         if not pending:
             return
         self.is_running = True
