@@ -1,6 +1,7 @@
 """The page of messages: found in each way, one by itself, and handled again."""
 
 import re
+import time
 from datetime import datetime, timedelta
 from queue import Queue
 from typing import Any
@@ -10,6 +11,7 @@ from playwright.sync_api import Page, expect
 
 from steelyard import Admin, Consumer, Message, Producer
 from tests.browser.stage import BrowserStage
+from tests.waiting import until
 
 _TOPIC = "orders"
 
@@ -21,19 +23,22 @@ def sent(stage: BrowserStage) -> list[Any]:
 
 
 def _send(stage: BrowserStage, topic: str = _TOPIC) -> list[Any]:
+    """Send thirty orders, the last one a millisecond after the others: of two queues' messages the newer one is it."""
     with Producer(stage.namesrv) as producer:
-        return [
-            producer.send(
-                Message(
-                    topic,
-                    f'{{"order": {number}, "note": "number {number} of thirty"}}'.encode(),
-                    tags="paid" if number % 3 else "open",
-                    keys=[f"order-{number}"],
-                    properties={"region": "eu"},
-                )
-            )
-            for number in range(30)
-        ]
+        results = [producer.send(_order(topic, number)) for number in range(29)]
+        sent_ms = time.time_ns() // 1_000_000
+        until(lambda: time.time_ns() // 1_000_000 > sent_ms, "the clock goes on")
+        return [*results, producer.send(_order(topic, 29))]
+
+
+def _order(topic: str, number: int) -> Message:
+    return Message(
+        topic,
+        f'{{"order": {number}, "note": "number {number} of thirty"}}'.encode(),
+        tags="paid" if number % 3 else "open",
+        keys=[f"order-{number}"],
+        properties={"region": "eu"},
+    )
 
 
 def _ask(page: Page, way: str, **fields: str) -> None:
