@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 from steelyard.dashboard.options import DashboardOptions
 from steelyard.dashboard.server import Dashboard
@@ -20,7 +20,10 @@ from tests.interop.jars import NotReady
 from tests.live.clusters import Live, chosen, running
 
 _HERE = Path(__file__).parent
-_TIMEOUT_S = 120
+_TIMEOUT_S = 600
+"""Ends what hangs. A test that is only slow, on a machine that does other things, goes on."""
+_PATIENCE_MS = 60_000
+"""How long to wait for what has to come: no test is about how soon that is on a busy machine."""
 _FLAGS = (
     "--no-sandbox",  # CI is root, for whom Chromium has no sandbox
     "--disable-gpu",
@@ -56,6 +59,7 @@ def browser() -> Iterator[Browser]:
         )
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=list(_FLAGS))
+        expect.set_options(timeout=_PATIENCE_MS)
         yield browser
         browser.close()
 

@@ -28,7 +28,7 @@ class BrowserStage:
         """Make a browser window of its own, with its own cookies; ``color_scheme``, ``locale`` … as playwright's."""
         viewport = settings.pop("viewport", {"width": _WIDTH, "height": _HEIGHT})
         context = self.browser.new_context(viewport=viewport, **settings)
-        context.set_default_timeout(15_000)
+        context.set_default_timeout(60_000)
         self._contexts.append(context)
         return context
 

@@ -21,8 +21,8 @@ from tests.dashboard.foreign_members import ForeignMember
 from tests.dashboard.group_scenes import check_command, run_members
 from tests.live.clusters import until
 
-_SOON_MS = 2_000
-"""Within which a change is to be seen without a reload."""
+_FORMER_OWNER = """(name) => document.querySelectorAll("table.grid .was").length === 4 &&
+  document.querySelector("table.grid th.is-gone")?.textContent.includes(name)"""
 
 
 def _topic(stage: BrowserStage, queues: int = 4) -> None:
@@ -48,25 +48,27 @@ def _settled(page: Page, members: int) -> None:
     expect(page.locator("[data-state=stable]")).to_be_visible()
 
 
-def test_joining_and_leaving_is_seen_within_two_seconds(stage: BrowserStage) -> None:
+def test_joining_and_leaving_is_seen_without_a_reload(stage: BrowserStage) -> None:
     _topic(stage)
     with run_members(stage.namesrv, "billing", "orders", "c1"):
         page = stage.open("/groups/billing")
         _settled(page, 1)
         expect(_marks(page, "c1")).to_have_count(8)
+        page.evaluate("window.isTheSame = true")
         with run_members(stage.namesrv, "billing", "orders", "c2", of=2) as (second,):
             # Since then all queues have their new owners.
-            expect(_heads(page)).to_have_count(2, timeout=_SOON_MS)
-            expect(_marks(page, "c1")).to_have_count(4, timeout=_SOON_MS)
-            expect(_marks(page, "c2")).to_have_count(4, timeout=_SOON_MS)
-            expect(page.get_by_text("c2 joined").first).to_be_visible(timeout=_SOON_MS)
+            expect(_heads(page)).to_have_count(2)
+            expect(_marks(page, "c1")).to_have_count(4)
+            expect(_marks(page, "c2")).to_have_count(4)
+            expect(page.get_by_text("c2 joined").first).to_be_visible()
             second.stop()
-            expect(_heads(page)).to_have_count(1, timeout=_SOON_MS)
-            expect(_marks(page, "c1")).to_have_count(8, timeout=_SOON_MS)
-            expect(page.get_by_text("c2 left").first).to_be_visible(timeout=_SOON_MS)
+            expect(_heads(page)).to_have_count(1)
+            expect(_marks(page, "c1")).to_have_count(8)
+            expect(page.get_by_text("c2 left").first).to_be_visible()
+        assert page.evaluate("window.isTheSame")
 
 
-def test_a_kill_is_seen_within_two_seconds(stage: BrowserStage) -> None:
+def test_a_kill_is_seen_without_a_reload_and_for_a_moment_who_had_the_queues(stage: BrowserStage) -> None:
     _topic(stage)
     with (
         run_members(stage.namesrv, "billing", "orders", "c1"),
@@ -75,13 +77,13 @@ def test_a_kill_is_seen_within_two_seconds(stage: BrowserStage) -> None:
         page = stage.open("/groups/billing")
         _settled(page, 2)
         expect(_marks(page, "doomed")).to_have_count(4)
+        page.evaluate("window.isTheSame = true")
         doomed.kill()
-        expect(_heads(page)).to_have_count(1, timeout=_SOON_MS)
-        expect(_marks(page, "c1")).to_have_count(8, timeout=_SOON_MS)
-        expect(page.get_by_text("doomed disconnected").first).to_be_visible(timeout=_SOON_MS)
-        # Who had a queue is shown for a moment.
-        expect(page.locator("table.grid .was")).to_have_count(4)
-        expect(page.locator("table.grid th.is-gone")).to_contain_text("doomed")
+        page.wait_for_function(_FORMER_OWNER, arg="doomed")  # in the page: a look from here may come too late
+        expect(_heads(page)).to_have_count(1)
+        expect(_marks(page, "c1")).to_have_count(8)
+        expect(page.get_by_text("doomed disconnected").first).to_be_visible()
+        assert page.evaluate("window.isTheSame")
 
 
 def test_the_history_is_scrubbed_by_keys_by_hand_and_by_address(stage: BrowserStage) -> None:
@@ -125,7 +127,7 @@ def test_the_history_is_scrubbed_by_keys_by_hand_and_by_address(stage: BrowserSt
         joined.locator("summary").click()
         expect(joined.locator("tbody tr").first).to_contain_text("c1 → c2")
         page.get_by_role("button", name="Play").click()
-        expect(page.get_by_role("heading", name="Queue ownership")).to_be_visible(timeout=15_000)
+        expect(page.get_by_role("heading", name="Queue ownership")).to_be_visible()
 
 
 def _recorded(page: Page, reason: str) -> None:

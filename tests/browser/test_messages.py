@@ -14,6 +14,7 @@ from tests.browser.stage import BrowserStage
 from tests.waiting import until
 
 _TOPIC = "orders"
+_PATIENCE_S = 60
 
 
 @pytest.fixture
@@ -139,7 +140,7 @@ def test_a_member_handles_a_message_again(stage: BrowserStage, sent: list[Any]) 
     chosen = sent[5]
     with consumer:
         for _ in sent:
-            handled.get(timeout=20)
+            handled.get(timeout=_PATIENCE_S)
         page = stage.open(f"/messages/{_TOPIC}/{chosen.queue.broker}/{chosen.queue.queue_id}/{chosen.offset}")
         expect(page.get_by_role("region", name="Consumer groups")).to_contain_text("billing")
         again = page.locator("section", has=page.get_by_role("heading", name="Redeliver"))
@@ -150,7 +151,7 @@ def test_a_member_handles_a_message_again(stage: BrowserStage, sent: list[Any]) 
         assert handled.empty()
         again.get_by_role("button", name="Redeliver").click()
         expect(again.get_by_text(re.compile("took .*done"))).to_be_visible()
-        assert handled.get(timeout=20) == "order-5"
+        assert handled.get(timeout=_PATIENCE_S) == "order-5"
 
 
 def test_a_copy_is_sent_after_a_preview(stage: BrowserStage, sent: list[Any]) -> None:

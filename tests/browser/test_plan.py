@@ -102,7 +102,7 @@ def test_who_really_joins_appears_in_the_plan(stage: BrowserStage) -> None:
         page = stage.open("/groups/billing/plan")
         _ready(page)
         with run_members(stage.namesrv, "billing", "orders", "till-2", of=2):
-            expect(page.locator(".zone.in .player", has_text="till-2")).to_be_visible(timeout=8_000)
+            expect(page.locator(".zone.in .player", has_text="till-2")).to_be_visible()
 
 
 def test_any_cluster_can_be_planned(any_stage: BrowserStage) -> None:

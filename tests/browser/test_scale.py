@@ -1,10 +1,9 @@
 """A thousand topics and two hundred groups: the overview is there at once, and lists can be used.
 
-Run with ``-s`` to see the figures; on a machine that does nothing else the overview takes 300 ms at most.
+Run with ``-s`` to see the figures: they are printed, not asserted, since they are those of the whole machine.
 """
 
 from collections.abc import Iterator
-from os import cpu_count, getloadavg
 from statistics import median
 
 import pytest
@@ -15,8 +14,7 @@ from tests.browser.stage import BrowserStage
 
 _TOPICS, _GROUPS = 1_000, 200
 _LOADS = 7
-_GENEROUS_MS = 1_000
-"""What is asserted of a machine that has nothing else to do; the aim is 300."""
+_MOST_ASKED = 3
 _ASKED = "performance.getEntriesByType('resource').filter((each) => each.transferSize > 0).map((each) => each.name)"
 """What the browser did not have yet."""
 
@@ -44,12 +42,11 @@ def _drawn_after_ms(page: Page, address: str) -> float:
     return float(page.evaluate("new Promise((done) => requestAnimationFrame(() => done(window.drawnAfter)))"))
 
 
-@pytest.mark.timeout(300)
 def test_the_overview_of_a_large_cluster_is_there_at_once(crowd: BrowserStage) -> None:
     page = crowd.open("/")
-    expect(page.get_by_text("polling:")).to_have_count(0, timeout=60_000)
+    expect(page.get_by_text("polling:")).to_have_count(0)
     facts = page.locator("main .facts")
-    expect(facts).to_contain_text("1,000", timeout=10_000)
+    expect(facts).to_contain_text("1,000")
     expect(facts).to_contain_text("200")
     page.add_init_script(_WATCH)
     loads = [_drawn_after_ms(page, crowd.dashboard.address) for _ in range(_LOADS)]
@@ -63,20 +60,15 @@ def test_the_overview_of_a_large_cluster_is_there_at_once(crowd: BrowserStage) -
         f"\noverview of {_TOPICS} topics and {_GROUPS} groups, from going there to numbers: {median(loads):.0f} ms "
         f"({min(loads):.0f} to {max(loads):.0f}); first page of a browser: {median(fresh):.0f} ms"
     )
-    assert median(loads) < _GENEROUS_MS * _business()
+    asked = [address for address in page.evaluate(_ASKED) if "/api/" in address]
+    assert len(asked) <= _MOST_ASKED, asked
     assert not [address for address in page.evaluate(_ASKED) if "/static/edition" in address]
 
 
-def _business() -> float:
-    """Say how many times as long everything takes, by how many want this machine's processors."""
-    return max(1.0, getloadavg()[0] / (cpu_count() or 1))
-
-
-@pytest.mark.timeout(300)
 def test_lists_of_a_large_cluster_can_be_searched_and_sorted(crowd: BrowserStage) -> None:
     page = crowd.open("/topics")
     rows = page.locator("main tbody tr")
-    expect(rows).to_have_count(100, timeout=30_000)
+    expect(rows).to_have_count(100)
     page.keyboard.press("/")
     page.keyboard.type("topic-0777")
     expect(rows).to_have_count(1)
@@ -84,8 +76,8 @@ def test_lists_of_a_large_cluster_can_be_searched_and_sorted(crowd: BrowserStage
     expect(page.locator("main h1")).to_contain_text("topic-0777")
     expect(page.locator("main tbody").first.locator("tr")).to_have_count(8)
     page.goto(f"{crowd.dashboard.address}groups")
-    expect(rows).to_have_count(100, timeout=30_000)
+    expect(rows).to_have_count(100)
     page.keyboard.press("/")
     page.keyboard.type("group-123")
     expect(rows).to_have_count(1)
-    expect(rows).to_contain_text("topic-0617", timeout=60_000)
+    expect(rows).to_contain_text("topic-0617")
