@@ -280,6 +280,14 @@ def test_in_order_a_message_that_fails_too_often_goes_to_the_dead_letters() -> N
     assert _started(harness) == [(0, 0), (0, 0), (0, 0), (0, 1)]
 
 
+def test_in_order_with_no_further_attempts_the_first_failure_goes_to_the_dead_letters() -> None:
+    harness = MemberHarness(mode=ConsumeMode.ORDERLY, max_attempts=0).own(Q)
+    harness.pulled(Q, 0)
+    harness.handled(Q, failed=(0,))
+    (back,) = harness.emitted(SendBackMessage)
+    assert (back.offset, back.delay_level) == (0, -1)
+
+
 def test_in_order_without_a_limit_a_message_is_tried_for_ever() -> None:
     harness = MemberHarness(mode=ConsumeMode.ORDERLY, max_attempts=-1).own(Q)
     harness.pulled(Q, 0)
