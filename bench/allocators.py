@@ -14,8 +14,6 @@ from bench.table import Row
 from steelyard.balance.assignors import AssignmentPlan, Average, ConsistentHash, Sticky, plan, sticky_plan
 from steelyard.model import Queue, sort_names
 
-__all__ = ["run"]
-
 _QUEUES, _MEMBERS = 1_000_000, 10_000
 _BROKERS = 100
 _LEAVER = 500

@@ -18,8 +18,6 @@ from steelyard.balance.producer.send_attempts import SendAttempts
 from steelyard.model import Message, OffsetRange, PublishList, Queue
 from steelyard.spark.task_split import SplitOptions, cap_fairly, split_ranges
 
-__all__ = ["run"]
-
 _MESSAGES = 50_000
 _RUNS = 4
 _BATCH = 32

@@ -18,8 +18,6 @@ from bench.table import Row
 from bench.throughput import BrokerCounts, Measurement, Stalled, measure_throughput
 from tests.interop.wire_client import commit, create_group
 
-__all__ = ["run"]
-
 _QUEUES, _BATCH, _THREADS = 8, 32, 64
 _ROUNDS = 2
 # Threads do not end at the same moment, and a group says how far it is only now and then: the last of it is not timed.

@@ -11,8 +11,6 @@ from bench.brokers import Broker, running_ours
 from bench.flood import Flood
 from bench.table import Row
 
-__all__ = ["flat_in_queues", "ready_time"]
-
 _STARTS = 5
 _READY_S = 0.7
 _MANY = 10_000

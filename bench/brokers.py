@@ -23,8 +23,6 @@ from steelyard.wire.headers.nameserver import GetRoute
 from tests.interop.servers import WireConnection, apache
 from tests.interop.wire_client import create_topic
 
-__all__ = ["APACHE", "APACHE_RELEASE", "OURS", "Broker", "running", "running_ours", "stored"]
-
 APACHE_RELEASE = "4.9.7"
 APACHE, OURS = f"Apache {APACHE_RELEASE}", "ours"
 _MEMORY = ("-Xms1g", "-Xmx2g", "-XX:+UseG1GC")

@@ -10,8 +10,6 @@ from threading import Event
 from time import sleep
 from typing import Protocol
 
-__all__ = ["BODY_BYTES", "Callback", "HasBody"]
-
 BODY_BYTES = 1024
 _TELL_S = 0.05
 _AFTER_S = 0.3

@@ -25,8 +25,6 @@ from bench.other_clients import CPP, NODE, cpp_consumer, node_producer, prepare_
 from bench.table import Row
 from bench.throughput import Measurement, Stalled
 
-__all__ = ["run"]
-
 # The ways of ours are words of bench/client_load.py.
 _SEND, _TASKS, _SUBMIT, _BATCHES, _CONSUME = "send", "tasks", "submit", "batches", "consume"
 _TASKS_TOGETHER, _SUBMIT_TOGETHER = "tasks-together", "submit-together"

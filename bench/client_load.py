@@ -18,8 +18,6 @@ from steelyard.client.producer.send_result import SendResult
 from steelyard.errors import SteelyardError
 from steelyard.net.event_loop import new_event_loop
 
-__all__ = ["BATCH", "IN_FLIGHT"]
-
 IN_FLIGHT, BATCH = 64, 32
 _BODY = b"x" * BODY_BYTES
 

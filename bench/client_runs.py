@@ -13,8 +13,6 @@ from bench.load import Load
 from bench.throughput import BrokerCounts, Measurement, Stalled, measure_throughput
 from tests.interop.wire_client import commit, create_group
 
-__all__ = ["QUEUES", "Client", "ClientRun", "consume", "send"]
-
 QUEUES = 8
 # Whoever has many messages on their way does not end all at once, and Java tells how far it is only now and then.
 _TAIL = 0.05

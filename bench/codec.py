@@ -18,8 +18,6 @@ from steelyard.wire.header_codec import Header, header_from_texts, header_layout
 from steelyard.wire.headers.pull import PullMessage, PullMessageResponse
 from steelyard.wire.headers.send import SendMessageResponse, SendMessageV2
 
-__all__ = ["run"]
-
 T = TypeVar("T")
 U = TypeVar("U")
 ROUNDS, REPEATS, DIFFERENT = 5_000, 15, 500

@@ -9,8 +9,6 @@ from rocketmq.client import PushConsumer
 
 from bench.callback import Callback
 
-__all__: list[str] = []
-
 
 def _main(name_server: str, topic: str, group: str, messages: int) -> None:
     callback = Callback(messages)

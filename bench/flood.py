@@ -12,8 +12,6 @@ from steelyard.wire.command import Command
 from steelyard.wire.frames import FrameDecoder, encode_frame
 from steelyard.wire.headers.send import SendMessageV2
 
-__all__ = ["Flood", "send_frame"]
-
 IN_FLIGHT = 64
 _BODY = b"x" * 1024
 _PROPERTIES = "UNIQ_KEY\x017F000001788F4E0E2F2A4C7DDF81%04X\x02WAIT\x01true\x02TAGS\x01TagA\x02"

@@ -14,8 +14,6 @@ from steelyard.balance.group.options import MemberOptions
 from steelyard.errors import ConfigurationError
 from steelyard.model import Queue, Subscription
 
-__all__ = ["InstantHost"]
-
 _BROKER = "broker-a"
 _MESSAGE = object()
 _SETTLED_MS = 60_000

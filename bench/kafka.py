@@ -18,8 +18,6 @@ from time import monotonic, sleep
 
 from tests.interop.prepared import DONE, NotReady, digest, home, run_tool
 
-__all__ = ["CONNECTOR_RELEASE", "KAFKA_RELEASE", "Kafka", "connector_jars", "prepare_kafka", "running_kafka"]
-
 KAFKA_RELEASE, CONNECTOR_RELEASE = "4.3.1", "4.2.0"
 _JAVA = Path(__file__).parent / "java"
 _NODE, _CONNECTOR = _JAVA / "kafka" / "pom.xml", _JAVA / "connector" / "pom.xml"

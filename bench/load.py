@@ -13,8 +13,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeVar
 
-__all__ = ["Load", "cpu_s", "running_load", "running_python"]
-
 _END_S = 60
 _ROOT = Path(__file__).parent.parent
 

@@ -24,8 +24,6 @@ from steelyard.wire.command import Command
 from steelyard.wire.frames import FrameDecoder, encode_frame
 from steelyard.wire.headers.pull import PullMessage
 
-__all__ = ["beside_neighbours"]
-
 _SLOW, _PIECE_BYTES = 1_000, 100
 _LINES, _PULLS_A_LINE, _QUEUES = 100, 100, 100
 _SHORTEST_WAIT_MS, _WAIT_STEP_MS = 10_000, 2

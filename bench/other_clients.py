@@ -14,8 +14,6 @@ from bench.load import Load, running_load, running_python
 from tests.interop import nodejs
 from tests.interop.prepared import DONE, NotReady, home, run_tool
 
-__all__ = ["CPP", "NODE", "cpp_consumer", "node_producer", "prepare_other_clients"]
-
 NODE, CPP = "ali-ons", "C++ client"
 _CPP_RELEASE = "0.4.4"
 _CPP_FOLDER = home() / f"cpp-{_CPP_RELEASE}"

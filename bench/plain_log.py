@@ -13,8 +13,6 @@ from steelyard.model import java_hash
 from steelyard.wire.properties import decode_properties
 from steelyard.wire.record import decode_records
 
-__all__ = ["Index", "PlainLog", "index_of"]
-
 Index = dict[tuple[bytes, int], list[tuple[int, int, int]]]
 """Position, size and hash of the tag of each message, by topic and queue."""
 

@@ -31,8 +31,6 @@ from steelyard.balance.group.options import MemberOptions
 from steelyard.balance.group.rebalance import Rebalancer
 from steelyard.model import Queue, Subscription
 
-__all__ = ["run"]
-
 _BROKERS = 10
 _GROUP, _TOPIC = "bench", "orders"
 _GOAL_S = 0.1

@@ -9,8 +9,6 @@ from functools import partial
 from bench.table import Row
 from tests.broker.worst_requests import MOST_LOOPS, broker_work, measured, name_server_work, refused, taken
 
-__all__ = ["run"]
-
 
 def run() -> Iterator[Row]:
     """Measure everything; takes some seconds."""

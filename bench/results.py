@@ -9,8 +9,6 @@ from pathlib import Path
 
 from bench.table import Row
 
-__all__ = ["RESULTS", "machine", "page"]
-
 RESULTS = Path(__file__).with_name("RESULTS.md")
 _HEAD = """# Measured
 

@@ -37,8 +37,6 @@ from bench.spark_work import (
 from bench.table import Row
 from tests.interop.prepared import NotReady
 
-__all__ = ["run"]
-
 _MANY_QUEUES = 64
 
 

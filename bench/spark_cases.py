@@ -14,8 +14,6 @@ from bench.spark_rounds import Entrant, RoundCounts, RoundResults, run_rounds
 from bench.spark_sides import Side
 from bench.table import Row
 
-__all__ = ["Case", "Contest", "compared", "entrant", "reported_by_row"]
-
 Measure = Callable[[Side, Meter], Cost]
 """What a side does under the meter."""
 

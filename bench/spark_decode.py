@@ -20,8 +20,6 @@ from steelyard.spark.schema import COLUMNS
 from steelyard.wire.record import pack_record
 from steelyard.wire.stored_messages import decode_messages
 
-__all__ = ["run"]
-
 ROUNDS, TIMES = 15, 5.0
 HOST = bytes.fromhex("7f00000100002a9f")
 QUEUE = Queue("orders", "broker-a", 0)

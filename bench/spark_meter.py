@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["Cost", "Meter"]
-
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
 

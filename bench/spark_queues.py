@@ -8,8 +8,6 @@ from bench.spark_sides import OurSide
 from bench.table import Row
 from steelyard.spark.source import RocketMQSource
 
-__all__ = ["many_queues"]
-
 _ROWS = 100_000
 _PLAN_S = 2.0
 _MOST_TASKS = 16

@@ -14,8 +14,6 @@ from pyspark.sql import SparkSession
 
 from bench.spark_meter import Cost, Meter
 
-__all__ = ["Entrant", "RoundCounts", "RoundResults", "run_rounds"]
-
 
 @dataclass(frozen=True, slots=True)
 class Entrant:

@@ -11,8 +11,6 @@ from pyspark.sql import functions as f
 
 from bench.spark_sides import HEADERS, Side
 
-__all__ = ["make_rows", "wait_for_rows"]
-
 _SUM_BYTES = 128
 _WAIT_S = 30
 

@@ -16,8 +16,6 @@ from bench.spark_sides import KafkaSide, OurSide, Side
 from steelyard.spark.spark_session import session
 from steelyard.wire.codes import RequestCode
 
-__all__ = ["RAISED", "STOCK", "Stage", "on_stage", "set_pull_limits"]
-
 RAISED, STOCK = (1_000, 4 << 20), (32, 256 << 10)
 """How many messages and bytes Apache's broker hands out at a time: raised, and as it comes."""
 

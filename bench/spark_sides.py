@@ -16,8 +16,6 @@ from bench.brokers import Broker
 from bench.kafka import Kafka
 from steelyard import Message, Producer
 
-__all__ = ["HEADERS", "KafkaSide", "OurSide", "Side"]
-
 HEADERS = 5
 """How many headers a row has where it has any."""
 

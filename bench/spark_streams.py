@@ -17,8 +17,6 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from bench.spark_meter import Cost, Meter
 from bench.spark_sides import Side
 
-__all__ = ["drain", "small_batches", "trickle"]
-
 _WAIT_S = 120
 _LOOK_S = 0.05
 _SMALL = 1_000

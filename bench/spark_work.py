@@ -16,21 +16,6 @@ from bench.spark_sides import Side
 from bench.spark_streams import drain, small_batches, trickle
 from bench.table import Row
 
-__all__ = [
-    "Topic",
-    "as_it_comes",
-    "beside_parquet",
-    "counted",
-    "drained",
-    "fill",
-    "in_small_batches",
-    "into_files",
-    "into_nothing",
-    "make",
-    "one_by_one",
-    "written",
-]
-
 _QUEUES = 8
 _EVERY_S = 0.05
 

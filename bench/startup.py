@@ -17,8 +17,6 @@ from typing import NamedTuple
 from bench.broker_alone import ready_time
 from bench.table import Row
 
-__all__ = ["run"]
-
 _TURNS = 15
 _MANY_TESTS = 100
 _HELP_MS, _UNUSED_MS, _SESSION_MS, _TEST_MS = 150.0, 60.0, 300.0, 5.0

@@ -23,8 +23,6 @@ from steelyard.serve.disks import RealDisk
 from steelyard.store.options import StoreOptions
 from steelyard.store.store import Store
 
-__all__ = ["run"]
-
 _TOPIC, _QUEUES, _PER_FLUSH, _SLICE = b"BenchmarkTest", 8, 64, 32
 _HOST = bytes.fromhex("7f00000100002a9f")
 _BORN_MS = 1_794_774_517_634

@@ -2,8 +2,6 @@
 
 from typing import NamedTuple
 
-__all__ = ["Row"]
-
 
 class Row(NamedTuple):
     """A measurement beside its yardstick, as text ready to print."""

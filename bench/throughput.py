@@ -13,8 +13,6 @@ from bench.load import Load
 from tests.interop.servers import WireConnection
 from tests.interop.wire_client import committed
 
-__all__ = ["BrokerCounts", "Measurement", "Stalled", "measure_throughput"]
-
 _LOOK_S = 0.2
 _STALLED_S = 60
 

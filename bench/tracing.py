@@ -24,8 +24,6 @@ from steelyard.client.observers.observers import Observers
 from steelyard.errors import MissingExtra
 from steelyard.net.event_loop import new_event_loop
 
-__all__ = ["run"]
-
 _GOAL = 0.02
 _BODY = b"x" * 1024
 _IN_FLIGHT = 64

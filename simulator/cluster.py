@@ -44,15 +44,6 @@ from steelyard.wire.command import Command
 if TYPE_CHECKING:
     from simulator.process import Process
 
-__all__ = [
-    "AnyBroker",
-    "SimulatedCluster",
-    "committed_offset",
-    "log_end_offset",
-    "open_transactions",
-    "readable_queues",
-]
-
 
 def _simulated_handler(spec: ScenarioHandler, seed: int, group: str) -> UserHandler:
     """Return a handler.

@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from simulator.mutants.hunt import MutantCatch
     from simulator.outcome import HistoryOutcome
 
-__all__ = ["main"]
-
-
 A = TypeVar("A")
 B = TypeVar("B")
 

@@ -35,9 +35,6 @@ if TYPE_CHECKING:
 
     from steelyard.model import Queue
 
-__all__ = ["CORPUS", "SITUATIONS", "CoverageCounter"]
-
-
 SITUATIONS = (
     # who owns what
     "a lock was denied and granted later",

@@ -20,8 +20,6 @@ from simulator.page_cache import FOLDER, ChooseOutcome, DirectoryTree, FileConte
 from steelyard.errors import DiskFailed, DiskFull, StoreLocked
 from steelyard.store.disk import checked_path
 
-__all__ = ["DiskFault", "DiskFaultKind", "DiskOperation", "ProcessDied", "SimulatedDisk"]
-
 DiskOperation: TypeAlias = Literal[
     "write", "fsync", "open", "rename", "truncate", "mkdir", "remove", "sync_folder", "any"
 ]

@@ -13,33 +13,6 @@ from msgspec import Struct
 
 from steelyard.model import Queue
 
-__all__ = [
-    "AssignmentPlanned",
-    "CommitRejected",
-    "ConnectionDisturbed",
-    "Fact",
-    "FaultsHealed",
-    "HandlerEnded",
-    "HandlerStarted",
-    "LockFreed",
-    "LockGranted",
-    "MemberRegistered",
-    "MemberReported",
-    "MemberUnregistered",
-    "MessageAcked",
-    "MessageLogged",
-    "MessageSent",
-    "OffsetCommitted",
-    "ProcessGone",
-    "ProcessPaused",
-    "ProcessResumed",
-    "ProcessStarted",
-    "QueueStateChanged",
-    "RebalanceBegan",
-    "SendGivenUp",
-    "Situation",
-]
-
 
 class Fact(Struct, frozen=True, gc=False, kw_only=True):
     """Something that happened, and when."""

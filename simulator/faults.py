@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from simulator.process import Process
     from simulator.world import World
 
-__all__ = ["FaultScheduler", "SimulatedFaults"]
-
-
 _CRASHES_AT_DISK: tuple[DiskFaultKind, ...] = ("crash_before", "crash_midway", "crash_after")
 _CRASH_AT_DISK_TIMEOUT_MS = 200
 """A broker that is to crash in a disk call dies after this time without one."""

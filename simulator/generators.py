@@ -24,13 +24,6 @@ from simulator.scenario import (
 from simulator.world import SeededRandom
 from steelyard.errors import ConfigurationError
 
-__all__ = [
-    "SCENARIO_KINDS",
-    "draw_scenario",
-    "kind_of_seed",
-]
-
-
 _T = TypeVar("_T")
 
 _QUIET_MS = 2_000

@@ -27,8 +27,6 @@ from steelyard.model import Queue
 if TYPE_CHECKING:
     from types import TracebackType
 
-__all__ = ["QuiescenceCheck", "RecordedHistory", "run_history", "run_scenario"]
-
 
 class _UnhandledMessages:
     """The messages that each group, or each member of a broadcast group, has still to handle, counted from facts.

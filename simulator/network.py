@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from simulator.process import Process
     from simulator.world import Timer, World
 
-__all__ = ["Network", "NetworkProfile", "SimulatedConnection"]
-
 
 class SimulatedConnection:
     """One end of a connection, as its process sees it."""

@@ -7,8 +7,6 @@ from enum import Enum
 from simulator.checkers.checker import CheckerFinding
 from simulator.generators import kind_of_seed
 
-__all__ = ["HistoryOutcome", "HistoryVerdict", "format_findings", "replay_command"]
-
 _MAX_SHOWN_FINDINGS = 10
 _MAX_SHOWN_FACTS = 6
 

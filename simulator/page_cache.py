@@ -15,8 +15,6 @@ Left out: under memory pressure Linux may drop a page that failed to sync, and r
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
-__all__ = ["FOLDER", "ChooseOutcome", "DirectoryTree", "FileContent", "FolderEntry"]
-
 # How many outcomes there are → which one it was.
 ChooseOutcome: TypeAlias = Callable[[int], int]
 

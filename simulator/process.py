@@ -21,9 +21,6 @@ from steelyard.wire.command import Command
 if TYPE_CHECKING:
     from simulator.world import World
 
-__all__ = ["WALL_CLOCK_START_MS", "PersistentConnection", "Process", "ProcessClock"]
-
-
 WALL_CLOCK_START_MS = 1_700_000_000_000
 """The wall clock when a history begins."""
 

@@ -22,26 +22,6 @@ from steelyard.balance.assignors.strategy import Strategy
 from steelyard.errors import ConfigurationError
 from steelyard.model import StoredMessage
 
-__all__ = [
-    "MACHINE_ROOM",
-    "FaultKind",
-    "Scenario",
-    "ScenarioBroker",
-    "ScenarioFault",
-    "ScenarioGroup",
-    "ScenarioHandler",
-    "ScenarioMember",
-    "ScenarioProducer",
-    "ScenarioTopic",
-    "UserHandler",
-    "conditions_of",
-    "describe",
-    "find_simulated_strategy",
-    "part_names",
-    "time_to_rest_ms",
-    "without_parts",
-]
-
 UserHandler: TypeAlias = Callable[[StoredMessage, int], tuple[int, bool]]
 """A user's handler: takes a message and the attempts before; returns its milliseconds, and whether it succeeds."""
 

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from simulator.outcome import HistoryOutcome
 from simulator.scenario import Scenario, part_names
 
-__all__ = ["shrink"]
-
 _MAX_RUNS = 150
 
 

@@ -26,8 +26,6 @@ from steelyard.wire.command import Command
 if TYPE_CHECKING:
     from simulator.process import Process
 
-__all__ = ["Journal", "SeededRandom", "Timer", "World"]
-
 
 class Timer:
     """An event on the heap. A cancelled one stays there and does nothing."""

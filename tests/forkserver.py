@@ -29,8 +29,6 @@ import pytest
 
 from tests.intervals import shorten
 
-__all__ = ["python", "stop"]
-
 _CLIENT = Path(__file__).with_name("forkclient.py")
 # What the command line loads when it is needed, and what only other tests need.
 _LATE = ("encodings.idna", "rich.box", "rich.table", "rich.text", "typer._completion_classes", "uvloop")

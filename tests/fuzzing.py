@@ -8,8 +8,6 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
 
-__all__ = ["Dice", "mutations", "rounds"]
-
 _EXTREME_LENGTHS = tuple(
     number.to_bytes(4, "big")
     for number in (0, 1, 0x7F, 0xFF, 0x7FFF, 0xFFFF, 0x00FF_FFFF, 0x7FFF_FFFF, 0x8000_0000, 0xFFFF_FFFF)

@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 from steelyard.model import Queue
 
-__all__ = ["GoldenAllocation", "golden_allocations"]
-
 
 class GoldenAllocation(NamedTuple):
     """One case: queues and members in order, and for each strategy the places of each member's queues."""

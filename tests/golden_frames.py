@@ -5,8 +5,6 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["GoldenFrame", "golden_frames", "spoken_frames"]
-
 _FOLDER = Path(__file__).parent / "golden"
 _POP_CODES = frozenset({200050, 200051, 200053, 200054, 200151})
 

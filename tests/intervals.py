@@ -22,8 +22,6 @@ from steelyard.client.producer.options import ProducerOptions
 from steelyard.client.pull_consumer.options import PullConsumerOptions
 from steelyard.client.session import Session
 
-__all__ = ["shorten", "tenth_of_the_intervals", "whole_intervals"]
-
 _INTERVALS = (
     "steelyard.broker.consumer_registry._SCAN_MS",
     "steelyard.broker.requests.heartbeat._DEFAULT_HEARTBEAT_MS",

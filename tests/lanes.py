@@ -17,8 +17,6 @@ import pytest
 from _pytest.doctest import DoctestModule
 from hypothesis import settings
 
-__all__ = ["Lanes"]
-
 _ROOT = Path(__file__).parents[1]
 _UNIT = "not spark and not process and not thorough"
 _SPARK_S = 240

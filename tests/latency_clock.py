@@ -6,8 +6,6 @@ import pytest
 
 from steelyard.net.clock import steady_ms
 
-__all__ = ["Advance", "advance"]
-
 Advance = Callable[[int], None]
 """Lets so many milliseconds pass."""
 

@@ -18,8 +18,6 @@ from typing import Any
 
 import pytest
 
-__all__ = ["Leftovers"]
-
 _MARK = "STEELYARD_SUITE"
 _ROOT = Path(__file__).parents[1]
 _GRACE_S = 10.0

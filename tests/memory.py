@@ -4,8 +4,6 @@ import gc
 import tracemalloc
 from collections.abc import Callable
 
-__all__ = ["assert_peak_below"]
-
 _TRIES = 3
 
 

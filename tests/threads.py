@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest import mock
 
-__all__ = ["started_threads"]
-
 
 @contextmanager
 def started_threads() -> Iterator[list[threading.Thread]]:

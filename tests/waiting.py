@@ -5,8 +5,6 @@ from collections.abc import Callable
 
 from steelyard.errors import GroupNotFound
 
-__all__ = ["LONGEST_S", "until"]
-
 LONGEST_S = 60.0
 """How long anything may take on a busy machine: long enough that it never decides a test that passes."""
 

@@ -16,8 +16,6 @@ import msgspec
 from examples.demo.delivery_report import DeliveryLog
 from steelyard.model import Queue, sort_queues
 
-__all__ = ["ConsumerProcesses", "OwnershipEvent"]
-
 _LEAVE_TIMEOUT_S = 20.0
 
 

@@ -12,13 +12,6 @@ from itertools import chain
 from examples.demo.spark_job import ParquetCount
 from steelyard.cli.shared.units import pluralize
 
-__all__ = [
-    "DeliveryCounts",
-    "DeliveryLog",
-    "DemoReport",
-    "SparkReport",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class DeliveryCounts:

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from steelyard.balance.producer.broker_latency import BrokerHealth
     from steelyard.client.sync.producer import Producer
 
-__all__ = ["ProducerThreads"]
-
 _THREADS = 4
 _MESSAGES_PER_S = 40.0
 """Messages a second, of each thread."""

@@ -20,8 +20,6 @@ from steelyard.cli.shared.tables import queue_counts, queue_grid
 from steelyard.cli.shared.units import pluralize
 from steelyard.model import Queue
 
-__all__ = ["DemoScreen", "move_reasons"]
-
 _WIDTH = 80
 _LABEL_WIDTH = 20
 _BAR_WIDTH = 32

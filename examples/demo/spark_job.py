@@ -28,19 +28,6 @@ from steelyard.errors import SteelyardError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = [
-    "MASTER",
-    "WINDOW_S",
-    "BatchArchived",
-    "ParquetCount",
-    "SparkEvent",
-    "SparkStarted",
-    "WindowCount",
-    "decode_event",
-    "main",
-]
-
-
 WINDOW_S = 5
 """The length of a window."""
 

@@ -19,14 +19,6 @@ import msgspec
 
 from examples.demo.spark_job import BatchArchived, ParquetCount, SparkStarted, WindowCount, decode_event
 
-__all__ = [
-    "FAST_START_JVM_OPTIONS",
-    "SparkProcess",
-    "WindowTable",
-    "kill_process_tree",
-]
-
-
 _CHECKOUT = Path(__file__).resolve().parents[2]
 _PROC = Path("/proc")
 _EXIT_TIMEOUT_S = 5.0

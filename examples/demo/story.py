@@ -29,13 +29,6 @@ from steelyard.errors import JobFailed, SteelyardError, TimedOut
 from steelyard.model import Queue
 from steelyard.testing.fault_host import FaultyCluster
 
-__all__ = [
-    "Waiter",
-    "catch_stop_signals",
-    "main",
-]
-
-
 _POLL_EVERY_S = 0.01
 _REPORT_EVERY_S = 5.0
 

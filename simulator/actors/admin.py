@@ -11,8 +11,6 @@ from steelyard.wire.headers.admin import CreateTopic
 if TYPE_CHECKING:
     from simulator.world import World
 
-__all__ = ["AdminProcess"]
-
 _RETRY_MS = 200
 _READ_WRITE = 6
 

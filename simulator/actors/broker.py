@@ -47,9 +47,6 @@ if TYPE_CHECKING:
     from simulator.world import Timer, World
     from steelyard.broker.state import BrokerCoreState
 
-__all__ = ["BrokerProcess"]
-
-
 _REGISTER_TIMEOUT_MS = 3_000
 _HOLD_TIMEOUT_MS = 1_000
 _ROUTES_MS = 30_000

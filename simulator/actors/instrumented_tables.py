@@ -26,8 +26,6 @@ from steelyard.model import Queue
 if TYPE_CHECKING:
     from steelyard.wire.command import Peer
 
-__all__ = ["BrokerFactReporter", "InstrumentedConsumerRegistry", "InstrumentedOffsets", "InstrumentedQueueLocks"]
-
 
 class BrokerFactReporter:
     """Records the facts of one broker's tables, with what is known of the current request."""

@@ -60,9 +60,6 @@ from steelyard.wire.command import Command
 if TYPE_CHECKING:
     from simulator.world import Timer
 
-__all__ = ["MemberProcess"]
-
-
 _ABSENT = "absent"
 """The state of a queue that a member does not have."""
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from simulator.world import World
 
-__all__ = ["NameServerProcess"]
-
 _TICK_MS = 1_000
 
 

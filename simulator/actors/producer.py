@@ -45,9 +45,6 @@ from steelyard.wire.headers.nameserver import GetRoute
 if TYPE_CHECKING:
     from simulator.world import Timer, World
 
-__all__ = ["ProducerProcess"]
-
-
 _SILENT_PERCENT = 15
 """Percentage of halves that wait for the broker's check."""
 

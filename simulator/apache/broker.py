@@ -50,9 +50,6 @@ from steelyard.wire.hosts import host_bytes
 if TYPE_CHECKING:
     from simulator.world import Timer, World
 
-__all__ = ["ApacheBrokerProcess"]
-
-
 _RECONNECT_MS = 1_000
 _REGISTER_TIMEOUT_MS = 3_000
 

@@ -43,28 +43,6 @@ from steelyard.wire.json_body import QueueRef
 if TYPE_CHECKING:
     from simulator.world import Timer
 
-__all__ = [
-    "JavaOptions",
-    "JavaProcessQueue",
-    "JavaRemotingClient",
-    "JavaRequest",
-    "JavaSleep",
-    "JavaState",
-    "JavaThread",
-    "fetch_start_offset",
-    "heartbeat_command",
-    "lock_all_queues",
-    "lock_queue",
-    "send_heartbeats",
-    "subscription_bodies",
-    "unlock_all_queues",
-    "unlock_queue",
-    "unregister_client",
-    "update_route",
-    "update_routes",
-]
-
-
 T = TypeVar("T")
 
 

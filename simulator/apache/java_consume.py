@@ -31,9 +31,6 @@ from steelyard.wire.properties import encode_properties
 from steelyard.wire.property_names import DELAY_LEVEL, RETRY_TOPIC
 from steelyard.wire.stored_messages import decode_messages
 
-__all__ = ["JavaConcurrentPool", "JavaHandlerPool", "JavaOrderlyPool", "JavaPullLoop"]
-
-
 _SEND_BACK_MS = 5_000
 _RETRY_HERE_MS = 5_000
 _SUSPEND_MS = 1_000

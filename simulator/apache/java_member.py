@@ -55,9 +55,6 @@ if TYPE_CHECKING:
 
     from simulator.world import Timer, World
 
-__all__ = ["JavaMemberProcess"]
-
-
 _LISTENER_STEP_MS = 50
 _LISTENER_MS = {ApacheRelease.V4: 1_000, ApacheRelease.V5: 500}
 """How long a thread waits for the handler of a queue to return."""

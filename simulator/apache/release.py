@@ -2,8 +2,6 @@
 
 from enum import Enum
 
-__all__ = ["ApacheRelease"]
-
 
 class ApacheRelease(Enum):
     """A release, by its name in scenarios.

@@ -66,18 +66,6 @@ from steelyard.wire.property_names import (
 from steelyard.wire.record import MessageRecord, encode_record
 from steelyard.wire.sysflag import TRANSACTION_BITS, TransactionFlag, with_transaction
 
-__all__ = [
-    "ADMIN_POOL_CODES",
-    "HANDLERS",
-    "check_transactions",
-    "client_disconnected",
-    "forward_timed_out",
-    "forwarded_response",
-    "pull_after_hold",
-    "record_lock_facts",
-    "record_unregistered",
-]
-
 # 17 creates a topic, 28 says how long the broker has been running, 46 checks a subscription.
 
 

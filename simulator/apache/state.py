@@ -33,21 +33,6 @@ from steelyard.wire.command import RESPONSE_FLAG, Command, CommandFields
 from steelyard.wire.properties import encode_properties
 from steelyard.wire.property_names import CLUSTER, REGION, TRACE_ON
 
-__all__ = [
-    "ADMIN_THREADS",
-    "FORWARD_TIMEOUT_MS",
-    "HELD_PULL_CHECK_MS",
-    "SCAN_MS",
-    "ApacheBrokerState",
-    "ApacheForwardedRequest",
-    "ApacheGroup",
-    "ApacheHeldPull",
-    "ApacheRequestHandler",
-    "ApacheStore",
-    "ApacheThreadPools",
-]
-
-
 _CLIENT_TIMEOUT_MS = 120_000
 SCAN_MS = 10_000
 

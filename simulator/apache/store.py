@@ -21,22 +21,6 @@ from steelyard.wire.properties import decode_properties, encode_properties, find
 from steelyard.wire.property_names import DELAY_LEVEL, REAL_QUEUE_ID, REAL_TOPIC
 from steelyard.wire.record import MessageRecord, decode_record, pack_record
 
-__all__ = [
-    "FIRST_FLUSH_MS",
-    "FLUSH_MS",
-    "HALF_PLACE",
-    "MAX_CHECKS",
-    "ApacheDelays",
-    "ApacheHalf",
-    "ApacheHalfMessages",
-    "ApacheLog",
-    "ApacheLogEntry",
-    "ApacheOffsets",
-    "ApacheTopics",
-    "TopicQueue",
-]
-
-
 TopicQueue = tuple[str, int]
 """Topic and queue id."""
 

@@ -30,8 +30,6 @@ from simulator.facts import (
 if TYPE_CHECKING:
     from steelyard.model import Queue
 
-__all__ = ["AckedNotLost"]
-
 _SCHEDULE = "SCHEDULE_TOPIC_XXXX"
 _SYSTEM_TOPICS = (_SCHEDULE, "%DLQ%", "RMQ_SYS_TRANS_")
 

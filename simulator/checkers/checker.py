@@ -14,16 +14,6 @@ from msgspec import Struct
 from simulator.facts import Fact, MessageLogged
 from steelyard.model import Queue
 
-__all__ = [
-    "Checker",
-    "CheckerFinding",
-    "FindingKind",
-    "GroupConditions",
-    "HeldLock",
-    "HistoryConditions",
-    "HistoryEnd",
-]
-
 FindingKind: TypeAlias = Literal["safety", "liveness"]
 """``safety``: something happened that never may. ``liveness``: something did not happen in time."""
 

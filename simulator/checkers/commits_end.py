@@ -16,8 +16,6 @@ from simulator.facts import Fact, MemberReported, OffsetCommitted, ProcessGone, 
 if TYPE_CHECKING:
     from steelyard.model import Queue
 
-__all__ = ["CommitsEnd"]
-
 
 class CommitsEnd(Checker):
     """No commit comes after its queue was released."""

@@ -22,8 +22,6 @@ from simulator.facts import Fact, LockFreed, LockGranted, OffsetCommitted, Proce
 if TYPE_CHECKING:
     from steelyard.model import Queue
 
-__all__ = ["CommitsGoForward"]
-
 _SAVED_MS = 5_500
 """After this time a commit is saved, and survives a crash of its broker."""
 

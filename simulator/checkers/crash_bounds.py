@@ -29,8 +29,6 @@ from simulator.facts import (
 )
 from steelyard.model import Queue
 
-__all__ = ["CrashBounds"]
-
 _CALM_MS = 5_000
 """Before a crash that is judged, nothing else may have happened for this time."""
 

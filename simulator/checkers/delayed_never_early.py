@@ -8,8 +8,6 @@ from collections.abc import Iterable
 from simulator.checkers.checker import Checker, CheckerFinding, HistoryConditions
 from simulator.facts import Fact, HandlerStarted, MessageSent
 
-__all__ = ["DelayedNeverEarly"]
-
 _MARGIN_MS = 20
 _CLOCK_MARGIN_PARTS = 200
 """A clock gains less than one part in this many."""

@@ -14,8 +14,6 @@ from simulator.checkers.trackers import TRACKED_FACTS, FaultTracker
 from simulator.facts import Fact, HandlerEnded
 from steelyard.model import Queue, sort_queues
 
-__all__ = ["DrainedAndSettled"]
-
 
 class DrainedAndSettled(Checker):
     """A healed world comes to rest."""

@@ -13,8 +13,6 @@ from simulator.checkers.checker import Checker, CheckerFinding, HistoryCondition
 from simulator.checkers.trackers import TRACKED_FACTS, FaultTracker, LockHolders
 from simulator.facts import Fact, HandlerStarted, LockFreed, LockGranted, ProcessGone
 
-__all__ = ["FencedStarts"]
-
 _LATE_MS = 3_000
 """How long after the fence a fault may still have effects: requests time out after this."""
 

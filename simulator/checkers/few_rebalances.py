@@ -11,8 +11,6 @@ from collections.abc import Iterable
 from simulator.checkers.checker import Checker, CheckerFinding, HistoryConditions
 from simulator.facts import Fact, ProcessStarted, RebalanceBegan
 
-__all__ = ["FewRebalances"]
-
 _REBALANCES = 8
 
 

@@ -11,8 +11,6 @@ from simulator.checkers.checker import Checker, CheckerFinding, HistoryCondition
 from simulator.checkers.trackers import FAULT_EFFECT_MS, LEASE_SUFFIX, NEVER_MS, TRACKED_FACTS, FaultTracker
 from simulator.facts import ConnectionDisturbed, Fact, LockFreed, MemberUnregistered, ProcessGone
 
-__all__ = ["GraceKept"]
-
 _LISTED_MS = 280
 _LOCKED_MS = 2_200
 """300 ms, and 2 s after those, less what fast clocks may gain."""

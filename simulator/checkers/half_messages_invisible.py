@@ -10,8 +10,6 @@ from collections.abc import Iterable, Iterator
 from simulator.checkers.checker import Checker, CheckerFinding, HistoryConditions, HistoryEnd
 from simulator.facts import Fact, HandlerStarted, MessageAcked, MessageSent, SendGivenUp, Situation
 
-__all__ = ["HalfMessagesInvisible"]
-
 _LATE_MS = 5_000
 """How long an acknowledgement may be in flight."""
 

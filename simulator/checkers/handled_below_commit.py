@@ -16,8 +16,6 @@ from simulator.checkers.trackers import TRACKED_FACTS, FaultTracker
 from simulator.facts import Fact, HandlerEnded, OffsetCommitted
 from steelyard.model import Queue
 
-__all__ = ["HandledBelowCommit"]
-
 _MAX_NAMED = 5
 
 

@@ -21,8 +21,6 @@ from simulator.facts import (
     Situation,
 )
 
-__all__ = ["HealthyStayRead"]
-
 _CALM_MS = 3_000
 """Nothing may have happened for this time before."""
 

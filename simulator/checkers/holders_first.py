@@ -24,8 +24,6 @@ from simulator.facts import Fact, LockGranted, MemberRegistered, ProcessGone, Pr
 if TYPE_CHECKING:
     from steelyard.model import Queue
 
-__all__ = ["HoldersFirst"]
-
 _MARGIN_MS = 200
 """Clocks run a little fast, and a request at the end of the time is answered."""
 _KNOWN_MS = 2_000

@@ -22,8 +22,6 @@ from simulator.facts import Fact, LockFreed, LockGranted, ProcessGone, ProcessSt
 if TYPE_CHECKING:
     from steelyard.model import Queue
 
-__all__ = ["LeasesKept"]
-
 
 class LeasesKept(Checker):
     """Leases do not change without their owner."""

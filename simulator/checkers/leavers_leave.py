@@ -10,8 +10,6 @@ from simulator.checkers.checker import Checker, CheckerFinding, HistoryCondition
 from simulator.checkers.trackers import FAULT_EFFECT_MS, TRACKED_FACTS, FaultTracker
 from simulator.facts import Fact, ProcessGone, Situation
 
-__all__ = ["LeaversLeave"]
-
 _SOON_MS = 5_000
 
 

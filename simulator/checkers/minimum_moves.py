@@ -15,8 +15,6 @@ from simulator.facts import Fact, FaultsHealed, ProcessGone, ProcessStarted, Que
 from steelyard.balance.assignors.sticky import sticky_plan, topic_bounds
 from steelyard.model import Queue, sort_names, sort_queues
 
-__all__ = ["MinimumMoves"]
-
 _SETTLED_MS = 1_000
 """A group that did not change for this time is settled."""
 

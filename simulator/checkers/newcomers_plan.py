@@ -10,8 +10,6 @@ from simulator.checkers.checker import Checker, CheckerFinding, HistoryCondition
 from simulator.checkers.trackers import NEVER_MS, TRACKED_FACTS, FaultTracker
 from simulator.facts import AssignmentPlanned, Fact, ProcessGone, ProcessStarted
 
-__all__ = ["NewcomersPlan"]
-
 _BOUND_MS, _FAULT_BOUND_MS = 6_000, 45_000
 
 

@@ -17,8 +17,6 @@ from simulator.facts import Fact, LockFreed, LockGranted, ProcessGone
 if TYPE_CHECKING:
     from steelyard.model import Queue
 
-__all__ = ["NoOrphanLocks"]
-
 _CLOSED_MS, _ORDER_MS, _SILENT_MS = 4_000, 7_000, 16_000
 """Until our broker frees the locks of a dead member: a lease, an orderly lock, any lock if it was only silent. A closed
 connection may be noticed 2 s late."""

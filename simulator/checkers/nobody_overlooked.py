@@ -21,8 +21,6 @@ from simulator.facts import (
     Situation,
 )
 
-__all__ = ["NobodyOverlooked"]
-
 _KNOWN_MS = 5_000
 """A rebalance that began before a member registered is over after this time, silent peers included."""
 

@@ -9,8 +9,6 @@ from simulator.checkers.checker import Checker, CheckerFinding, HistoryCondition
 from simulator.facts import Fact, HandlerStarted, MessageSent, ProcessStarted
 from steelyard.model.reserved_names import HALF_OP_TOPIC, REBALANCE_HISTORY_TOPIC
 
-__all__ = ["NothingUnexpected"]
-
 _OWN_TOPICS = (HALF_OP_TOPIC, REBALANCE_HISTORY_TOPIC)
 """Topics that a broker itself writes to."""
 

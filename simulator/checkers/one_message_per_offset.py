@@ -12,8 +12,6 @@ from simulator.checkers.checker import Checker, CheckerFinding, HistoryCondition
 from simulator.facts import Fact, HandlerStarted, MessageAcked, MessageLogged, MessageSent, ProcessGone
 from steelyard.model import Queue, sort_queues
 
-__all__ = ["OneMessagePerOffset"]
-
 _Seen = MessageAcked | HandlerStarted | MessageLogged
 
 

@@ -19,8 +19,6 @@ from simulator.facts import Fact, ProcessGone, ProcessStarted, QueueStateChanged
 if TYPE_CHECKING:
     from steelyard.model import Queue
 
-__all__ = ["OneOwner"]
-
 _GIVING_UP = frozenset({"DRAINING", "COMMITTING"})
 _STARTS_ANEW = frozenset({"absent", "WANTED", "ASKING", "STARTING", "RELEASING"})
 

@@ -10,8 +10,6 @@ from simulator.checkers.checker import Checker, CheckerFinding, HistoryCondition
 from simulator.checkers.trackers import FaultTracker, ObservedQueueStates
 from simulator.facts import Fact, HandlerStarted, ProcessGone, ProcessStarted, QueueStateChanged
 
-__all__ = ["OnlyOwnersStart"]
-
 _MAY_START = frozenset({"OWNED", "DRAINING"})
 
 

@@ -16,8 +16,6 @@ from simulator.facts import Fact, HandlerEnded, HandlerStarted, MessageAcked, Me
 if TYPE_CHECKING:
     from steelyard.model import Queue
 
-__all__ = ["OrderPerKey"]
-
 
 class OrderPerKey(Checker):
     """What was stored first is started first."""

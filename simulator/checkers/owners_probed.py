@@ -17,8 +17,6 @@ from simulator.facts import Fact, MemberRegistered, MemberUnregistered, ProcessG
 if TYPE_CHECKING:
     from steelyard.model import Queue
 
-__all__ = ["OwnersProbed"]
-
 _KNOWN_MS = 5_000
 """Longer than it takes to ask all members, silent ones included."""
 

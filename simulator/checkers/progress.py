@@ -23,8 +23,6 @@ from simulator.facts import (
 )
 from steelyard.model import Queue
 
-__all__ = ["ProgressIsMade"]
-
 _BOUND_MS = 45_000
 _CALM_BOUND_MS = 4_000
 """The same without a fault, plus the longest handler."""

@@ -27,8 +27,6 @@ from simulator.facts import (
 if TYPE_CHECKING:
     from steelyard.model import Queue
 
-__all__ = ["RetriesDoNotMultiply"]
-
 _SCHEDULE = "SCHEDULE_TOPIC_XXXX"
 _RETRY, _DLQ = "%RETRY%", "%DLQ%"
 

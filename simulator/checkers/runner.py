@@ -38,8 +38,6 @@ from simulator.checkers.unregister_last import UnregisterLast
 from simulator.checkers.waits_are_short import WaitsAreShort
 from simulator.facts import Fact
 
-__all__ = ["ALL_CHECKERS", "CheckerRunner"]
-
 ALL_CHECKERS: tuple[type[Checker], ...] = (
     AckedNotLost,
     OneMessagePerOffset,

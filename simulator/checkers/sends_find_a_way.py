@@ -12,8 +12,6 @@ from simulator.checkers.checker import Checker, CheckerFinding, HistoryCondition
 from simulator.checkers.trackers import FAULT_EFFECT_MS, NEVER_MS, TRACKED_FACTS, FaultTracker
 from simulator.facts import Fact, MessageAcked, MessageSent, ProcessGone, ProcessStarted, SendGivenUp
 
-__all__ = ["SendsFindAWay"]
-
 
 class SendsFindAWay(Checker):
     """One failing broker does not stop a sender."""

@@ -17,8 +17,6 @@ from simulator.checkers.trackers import TRACKED_FACTS, FaultTracker
 from simulator.facts import Fact
 from steelyard.model import Queue, sort_queues
 
-__all__ = ["SettledAsPlanned"]
-
 _QUIET_MS, _JAVA_QUIET_MS = 5_000, 45_000
 """After a change, until shares must be even; Java's members rebalance every 20 s if a notification is lost."""
 

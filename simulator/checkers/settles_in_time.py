@@ -23,8 +23,6 @@ from simulator.facts import (
     QueueStateChanged,
 )
 
-__all__ = ["SettlesInTime"]
-
 _CALM_MS = 5_000
 _BOUNDS_MS = {"joined": 2_500, "left": 2_000, "killed": 3_000, "vanished": 17_000, "paused": 17_000, "resumed": 3_000}
 """By what happened to a member. One that vanished, or hangs, first has to expire at its broker. If it was killed, its

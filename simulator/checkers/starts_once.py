@@ -18,8 +18,6 @@ from simulator.facts import Fact, HandlerEnded, HandlerStarted
 if TYPE_CHECKING:
     from steelyard.model import Queue
 
-__all__ = ["StartsOnce"]
-
 
 class StartsOnce(Checker):
     """No record is started twice without an excuse."""

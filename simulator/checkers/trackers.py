@@ -25,18 +25,6 @@ from simulator.facts import (
 )
 from steelyard.model import Queue
 
-__all__ = [
-    "FAULT_EFFECT_MS",
-    "HOLDING_STATES",
-    "LEASE_SUFFIX",
-    "NEVER_MS",
-    "TRACKED_FACTS",
-    "FaultTracker",
-    "LockHolders",
-    "ObservedQueueStates",
-]
-
-
 FAULT_EFFECT_MS = 15_000
 """Our broker expires a silent member after 12 s."""
 _APACHE_FAULT_EFFECT_MS = 150_000

@@ -29,8 +29,6 @@ from simulator.facts import (
 )
 from steelyard.model import Queue
 
-__all__ = ["UnregisterLast"]
-
 
 class UnregisterLast(Checker):
     """Unregistering is the last request."""

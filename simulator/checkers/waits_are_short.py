@@ -14,8 +14,6 @@ from simulator.checkers.trackers import FAULT_EFFECT_MS, TRACKED_FACTS, FaultTra
 from simulator.facts import Fact, ProcessGone, ProcessStarted, QueueStateChanged
 from steelyard.model import Queue
 
-__all__ = ["WaitsAreShort"]
-
 _SHORT_MS = 4_500
 """A handover request after 0.5 s, two more 2 s apart: all three without effect."""
 

@@ -40,9 +40,6 @@ from steelyard.wire.bodies.topics import QueueEntry
 from steelyard.wire.command import Command, Peer
 from steelyard.wire.record import MessageRecord
 
-__all__ = ["MESSAGE_MUTANTS", "REGISTRY_MUTANTS", "STORE_MUTANTS"]
-
-
 T = TypeVar("T")
 
 # The correct functions, for the wrong ones that call them.

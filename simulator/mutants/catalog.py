@@ -6,8 +6,6 @@ from simulator.mutants.mutant import Mutant
 from simulator.mutants.rebalance_mutants import REBALANCE_MUTANTS
 from steelyard.errors import ConfigurationError
 
-__all__ = ["MUTANTS", "find_mutant"]
-
 _ALL_MUTANTS: tuple[Mutant, ...] = (
     *STORE_MUTANTS,
     *MESSAGE_MUTANTS,

@@ -13,9 +13,6 @@ from simulator.history import run_history
 from simulator.mutants.mutant import Mutant
 from simulator.outcome import HistoryOutcome, HistoryVerdict
 
-__all__ = ["CATCHES", "MutantCatch", "hunt"]
-
-
 MAX_HISTORIES = 1_000
 """A mutant that shows in none of these counts as not caught."""
 

@@ -43,9 +43,6 @@ from steelyard.wire.bodies.queue_assignment import LockExtension
 from steelyard.wire.codes import RequestCode
 from steelyard.wire.headers import pull as pull_headers
 
-__all__ = ["MEMBER_MUTANTS", "QUEUE_LOCK_MUTANTS"]
-
-
 # The correct functions, for the wrong ones that call them.
 _advance, _finish, _send_back = InflightWindow._advance, InflightWindow.finish, Dispatcher._send_back
 _orphan_handled, _pull_request, _fence_holds = (

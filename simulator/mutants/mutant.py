@@ -15,8 +15,6 @@ from steelyard.balance.group.process_queue import ProcessQueue
 from steelyard.balance.group.queue_states import QueueEvent, QueueState
 from steelyard.balance.group.queue_transitions import QueueTransitions, Transition
 
-__all__ = ["AttributePatch", "Mutant", "mutated", "patch_attribute", "patch_rows", "patch_transition"]
-
 
 @dataclass(frozen=True, slots=True)
 class AttributePatch:

@@ -13,8 +13,6 @@ from steelyard.balance.group.timers import NEVER_MS, RebalanceTimer
 from steelyard.balance.group.topic_routes import SubscribedRoutes
 from steelyard.model import Queue
 
-__all__ = ["REBALANCE_MUTANTS"]
-
 # The correct functions, for the wrong ones that call them.
 _snapshot, _update, _handle_trigger = MemberLists.snapshot, MemberLists.update, Rebalancer._handle_trigger
 _known_owners = Rebalancer._known_owners

@@ -60,8 +60,6 @@ from steelyard.balance.group.queue_states import QueueState
 from steelyard.model import Queue
 from tests.balance.member_harness import ME, PEER, MemberHarness
 
-__all__ = ["Chaos"]
-
 FOREIGN = "java#1"
 BROKERS = ("b", "c")
 QUEUES = tuple(Queue("t", broker, number) for broker in BROKERS for number in (0, 1))

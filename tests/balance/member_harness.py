@@ -45,8 +45,6 @@ from steelyard.balance.group.rebalance import Rebalancer
 from steelyard.balance.group.timers import NEVER_MS
 from steelyard.model import Queue, Subscription
 
-__all__ = ["ME", "PEER", "Q1", "FakeRebalancer", "MemberHarness", "Q", "kinds", "probing", "unlocks"]
-
 ME, PEER = "me@sy1", "peer@sy1"
 Q, Q1 = Queue("t", "b", 0), Queue("t", "b", 1)
 START_MS = 1_000_000

@@ -25,8 +25,6 @@ from tests.broker.broker_harness import BrokerHarness, message
 from tests.broker.pull_requests import make_topic, pull_header
 from tests.fuzzing import Dice
 
-__all__ = ["BrokerFuzz"]
-
 _QUEUES = 2
 _COMMIT, _ROLL_BACK = 8, 12
 _STORED = (ResponseCode.SUCCESS, ResponseCode.FLUSH_DISK_TIMEOUT)

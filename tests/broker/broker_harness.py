@@ -17,8 +17,6 @@ from steelyard.wire.headers.send import SendMessageV2
 from steelyard.wire.hosts import host_bytes
 from steelyard.wire.record import MessageRecord, decode_records
 
-__all__ = ["START_MS", "BrokerHarness", "message"]
-
 START_MS = 1_700_000_000_000
 """The time at the start of a test."""
 

@@ -25,8 +25,6 @@ from steelyard.wire.headers.common import GroupRequest
 from steelyard.wire.json_body import QueueRef
 from tests.broker.broker_harness import BrokerHarness
 
-__all__ = ["GROUP", "FakeConsumer", "connections", "group_view", "ids", "ref", "subscription_to"]
-
 GROUP = "billing"
 
 

@@ -51,8 +51,6 @@ from steelyard.wire.headers.table import HEADER_OF_REQUEST
 from steelyard.wire.json_body import QueueRef
 from tests.fuzzing import Dice, mutations
 
-__all__ = ["CODES", "Names", "Request", "Storm"]
-
 CODES = (*sorted(HANDLERS), 0, -1, 1, 99, 105, 370, 9999, 32767, 200050, 200151)
 """All that the broker knows, then some that it does not."""
 

@@ -14,19 +14,6 @@ from steelyard.wire.headers.pull import PullMessage, PullMessageResponse
 from steelyard.wire.record import decode_records
 from tests.broker.broker_harness import BrokerHarness
 
-__all__ = [
-    "WAITS",
-    "bodies",
-    "held_pulls",
-    "make_topic",
-    "pull",
-    "pull_fields",
-    "pull_header",
-    "send_heartbeat",
-    "start_pull",
-    "store_messages",
-]
-
 WAITS = 6
 """Flags of a pull that may be held and brings its filter."""
 

@@ -4,8 +4,6 @@ from msgspec import structs
 
 from steelyard.wire.headers.send import SendMessage, SendMessageV2
 
-__all__ = ["with_long_names"]
-
 
 def with_long_names(header: SendMessageV2) -> SendMessage:
     """Return the same header with full names."""

@@ -20,8 +20,6 @@ from steelyard.wire.codes import RequestCode as Code
 from steelyard.wire.command import Command, CommandFields, Peer, Reply
 from tests.broker.broker_harness import BrokerHarness, message
 
-__all__ = ["MOST_LOOPS", "Asked", "broker_work", "measured", "name_server_work", "refused", "taken"]
-
 MOST_LOOPS = 4.0
 """What a request may cost: so many times a plain loop of a million turns."""
 

@@ -8,8 +8,6 @@ import shutil
 import subprocess
 import sys
 
-__all__ = ["find"]
-
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 _SECONDS = 300
 

@@ -5,8 +5,6 @@ Each that could run would count itself in ``window.ran``.
 
 import json
 
-__all__ = ["HOSTILE", "hostile_word", "shown_start", "shown_text"]
-
 _RUN = "window.ran=(window.ran||0)+1"
 
 _MARKUP = (

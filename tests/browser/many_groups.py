@@ -17,8 +17,6 @@ from steelyard.wire.bodies.heartbeat import (
 )
 from steelyard.wire.codes import RequestCode
 
-__all__ = ["ManyGroups", "names"]
-
 _QUEUES = 4
 _TOPICS_EACH = 5
 

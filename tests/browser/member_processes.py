@@ -6,8 +6,6 @@ import sys
 from types import TracebackType
 from typing import Self
 
-__all__ = ["MemberProcess"]
-
 _PROGRAM = """
 import sys, threading
 from steelyard import Consumer

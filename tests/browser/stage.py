@@ -8,8 +8,6 @@ from steelyard import Message, Producer
 from steelyard.dashboard.server import Dashboard
 from steelyard.serve.embedded import Cluster
 
-__all__ = ["BrowserStage"]
-
 _WIDTH, _HEIGHT = 1360, 900
 
 

@@ -9,8 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-__all__ = ["HandlerRun", "out_of_order", "overlaps", "read_logs", "repeats"]
-
 
 @dataclass(frozen=True, slots=True)
 class HandlerRun:

@@ -17,8 +17,6 @@ import msgspec
 from steelyard import Consumer, Rebalanced
 from steelyard.client.consumer.received_message import ReceivedMessage
 
-__all__ = ["Orders", "working"]
-
 
 class Orders(msgspec.Struct, frozen=True):
     """What a member is to do."""

@@ -15,8 +15,6 @@ from tests.interop.mixed.broker_pairs import BrokerPair
 from tests.interop.servers import WireConnection
 from tests.interop.wire_client import send_batch
 
-__all__ = ["SteadyProducer"]
-
 _BATCH = 20
 _STILL_SECONDS = 60
 

@@ -23,8 +23,6 @@ from tests.churn.handler_log import HandlerRun, read_logs
 from tests.churn.member import Orders, working
 from tests.churn.steady_producer import SteadyProducer
 
-__all__ = ["ChurnMember", "LocalMember", "Member", "Trial", "crashes", "rolling_restart", "up_and_down"]
-
 _ROOT = Path(__file__).parents[2]
 _JOIN_SECONDS = 60
 _LEAVE_SECONDS = 90

@@ -21,8 +21,6 @@ from steelyard.wire.frames import FrameDecoder, encode_frame
 from steelyard.wire.headers.admin import PolicyRequest, UserRequest
 from steelyard.wire.json_body import ById
 
-__all__ = ["Answer", "FakeServer", "FakeUserBroker", "fake_apache"]
-
 Answer = Callable[[Command], Command]
 
 

@@ -8,8 +8,6 @@ from typer.main import get_group
 
 from steelyard.cli.main import app
 
-__all__ = ["complaint_about", "lines_in"]
-
 _ROOT = get_group(app)
 _LINE = re.compile(r"`(steelyard [^`]+)`")
 

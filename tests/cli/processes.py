@@ -14,8 +14,6 @@ from steelyard.client.sync.admin import Admin
 from tests import forkserver
 from tests.waiting import LONGEST_S
 
-__all__ = ["TIMEOUT_S", "CommandProcess", "command_process", "create_topic", "run_process"]
-
 TIMEOUT_S = LONGEST_S
 """How long anything may take here; what needs Spark takes longer."""
 

@@ -10,8 +10,6 @@ import pytest
 
 from steelyard.cli.main import main
 
-__all__ = ["CommandResult", "RunCommand", "run_command_at"]
-
 
 class CommandResult(NamedTuple):
     """The result of a command."""

@@ -23,8 +23,6 @@ from steelyard.cli.main import main
 from tests import forkserver
 from tests.tidy.tree import ROOT, fences
 
-__all__ = ["PAGES", "Step", "pattern_of", "play", "steps_in", "steps_of"]
-
 PAGES = sorted(path.stem for path in (ROOT / "docs" / "cli").glob("*.md") if path.stem != "index")
 
 _SHELL = re.compile(r"[|&;<>$`*?~\\(){}\n]|\bexport\b")

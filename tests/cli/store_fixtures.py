@@ -17,8 +17,6 @@ from steelyard.wire.compression import compress, with_compression
 from steelyard.wire.json_body import ById
 from steelyard.wire.sysflag import Compression
 
-__all__ = ["BODIES", "COUNT", "FIRST", "HOST", "INDEX", "SEGMENT", "SUMS", "add", "filled", "one_damage", "verified"]
-
 HOST = bytes.fromhex("7f00000100001234")
 COUNT = 300
 SEGMENT = 1 << 14

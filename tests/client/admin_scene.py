@@ -12,8 +12,6 @@ from steelyard.wire.headers.send import SendMessageBack, SendMessageResponse, Se
 from steelyard.wire.properties import encode_properties
 from tests.serve.raw_connection import RawConnection
 
-__all__ = ["commit", "give_up", "put", "with_admin"]
-
 T = TypeVar("T")
 
 

@@ -20,15 +20,6 @@ from tests.client.process_cluster import Ground, detour_of
 from tests.interop.mixed.figures import percentile
 from tests.waiting import until
 
-__all__ = [
-    "Row",
-    "TrialTimings",
-    "a_broker_is_halted",
-    "a_broker_is_killed",
-    "a_name_server_is_lost",
-    "brokers_are_slow",
-]
-
 Row = dict[str, object]
 
 _AMPLE_S = 20.0

@@ -15,8 +15,6 @@ from steelyard.wire.properties import encode_properties
 from tests.serve.raw_connection import RawConnection
 from tests.waiting import LONGEST_S, until
 
-__all__ = ["Seen", "clocked", "fill", "make_topic", "put"]
-
 
 @contextmanager
 def clocked() -> Iterator[tuple[Cluster, Callable[[], None]]]:

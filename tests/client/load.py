@@ -28,8 +28,6 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-__all__ = ["WAYS", "Load", "SendReport", "Stay", "reading"]
-
 WAYS = ("blocking", "submit", "aio")
 
 _PAUSE_S = 0.03

@@ -32,8 +32,6 @@ from steelyard.wire.command import Command, response_to
 from steelyard.wire.headers.group import UnregisterClient
 from steelyard.wire.json_body import ByQueue, QueueRef
 
-__all__ = ["ManualMember"]
-
 _STARTED_MS = 1_700_000_000_000
 
 

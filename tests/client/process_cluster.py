@@ -18,8 +18,6 @@ from typing import Protocol
 from steelyard.serve.embedded import Cluster
 from tests.client.proxy import Detour, detour
 
-__all__ = ["Ground", "Server", "detour_of", "one_more", "our_ground"]
-
 
 class Server(Protocol):
     """A process that serves."""

@@ -16,8 +16,6 @@ from steelyard.net.server import reserve_port
 from steelyard.wire.codes import HeaderType, RequestCode
 from steelyard.wire.command import Command, decode_command
 
-__all__ = ["Detour", "Proxy", "detour"]
-
 T = TypeVar("T")
 
 _SENDS = (RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)

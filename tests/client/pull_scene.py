@@ -15,8 +15,6 @@ from steelyard.wire.properties import encode_properties
 from tests.serve.raw_connection import RawConnection
 from tests.waiting import until
 
-__all__ = ["bodies", "crash", "drain", "fill", "make_topic", "poll_until", "put_all"]
-
 
 def make_topic(cluster: Cluster, topic: str, queues: int = 4) -> list[Queue]:
     """Create a topic on every broker; return its queues, in order."""

@@ -17,8 +17,6 @@ from steelyard.client.observers.observer import (
     TransactionEnd,
 )
 
-__all__ = ["RecordingObserver"]
-
 
 class RecordingObserver(Observer):
     """Keeps everything, in order; from any thread."""

@@ -24,8 +24,6 @@ from steelyard.wire.json_body import ById
 from steelyard.wire.properties import encode_properties
 from steelyard.wire.record import pack_record
 
-__all__ = ["Broker", "Held", "Respond", "broker", "queue_of", "record"]
-
 _HOST = bytes.fromhex("7f00000100002a9f")
 
 Respond = Callable[[PullMessage], Command | None]

@@ -7,8 +7,6 @@ import pytest
 from steelyard.client.producer.send_result import SendResult
 from steelyard.client.sync.producer import Producer
 
-__all__ = ["Send", "Way", "both_ways", "by_the_loop", "directly"]
-
 Send = Callable[..., SendResult]
 Way = Callable[[Producer], Send]
 

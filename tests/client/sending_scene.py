@@ -10,8 +10,6 @@ from steelyard.serve.embedded import Cluster
 from steelyard.wire.stored_messages import record_to_message
 from tests.serve.raw_connection import RawConnection, pull_all
 
-__all__ = ["scene", "stored", "stored_bodies"]
-
 
 @contextmanager
 def scene(

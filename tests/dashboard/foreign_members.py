@@ -14,8 +14,6 @@ from steelyard.wire.bodies.heartbeat import (
 )
 from steelyard.wire.codes import RequestCode
 
-__all__ = ["ForeignMember"]
-
 
 class _ForeignMember(Admin):
     """An administrator's client whose line says that it is a member of a group."""

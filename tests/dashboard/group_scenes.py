@@ -8,8 +8,6 @@ from steelyard import Admin, Consumer, Message, Producer, StoredMessage
 from tests.docs.commands import Shown, command_complaint
 from tests.live.clusters import until
 
-__all__ = ["check_command", "give_up", "run_members", "wait_until_settled"]
-
 
 def check_command(line: str) -> list[str]:
     """Check that a command line that a page shows is understood by the real one; return its words."""

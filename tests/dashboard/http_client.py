@@ -10,8 +10,6 @@ from urllib.parse import urlsplit
 from steelyard.dashboard.server import Dashboard
 from tests.waiting import LONGEST_S
 
-__all__ = ["HttpResponse", "get", "http_request", "post", "stream"]
-
 
 class HttpResponse:
     """What came back."""

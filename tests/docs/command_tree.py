@@ -8,8 +8,6 @@ from typer.main import get_command
 
 from steelyard.cli.main import app
 
-__all__ = ["Verb", "context_of", "root", "verbs"]
-
 
 class Verb(NamedTuple):
     """A verb: the words that it is called by, and what the command line knows of it."""

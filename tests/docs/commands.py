@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 from tests.docs.command_tree import context_of, root
 from tests.tidy.tree import fences
 
-__all__ = ["Shown", "command_complaint", "named_commands", "shown_commands"]
-
 _SHELLS = ("console", "sh", "bash", "shell")
 _ENDS = re.compile(r"[();<>|&]+")
 _INNER = re.compile(r"\$\(([^()]*)\)")

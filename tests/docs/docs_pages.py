@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 from tests.tidy.tree import ROOT, pages
 
-__all__ = ["TUTORIAL", "Link", "anchors", "links", "needs_spark", "pages_of_docs", "read", "target"]
-
 TUTORIAL = "docs/tutorial.md"
 
 _FENCE = re.compile(r"^(\s*)(`{3,}|~{3,}).*?^\s*\2\s*$", re.MULTILINE | re.DOTALL)

@@ -16,8 +16,6 @@ from tests.docs.generated.options_page import options_page
 from tests.docs.generated.pictures import PICTURES
 from tests.tidy.tree import ROOT
 
-__all__ = ["ASKING_SPARK", "BUILT", "GENERATED", "generate"]
-
 GENERATED: dict[str, Callable[[], str]] = {
     "docs/reference/api.md": api_page,
     "docs/reference/cli.md": cli_page,

@@ -16,8 +16,6 @@ from steelyard import Admin, Consumer, Message, Producer, ReceivedMessage
 from steelyard.serve.embedded import Cluster
 from tests.waiting import until
 
-__all__ = ["follow_join", "follow_message"]
-
 _ROOT = f"{Path(steelyard.__file__).parent}/"
 _WARM_UP = 20
 

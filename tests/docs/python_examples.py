@@ -24,8 +24,6 @@ from pathlib import Path
 from tests import forkserver
 from tests.tidy.tree import Fence, fences
 
-__all__ = ["ADDRESS", "has_tests", "is_run", "page_complaints", "python_fences"]
-
 ADDRESS = "localhost:9876"
 """Where pages say that the cluster is."""
 

@@ -23,8 +23,6 @@ from tests.cli.sessions import Step, pattern_of, steps_in
 from tests.docs.python_examples import ADDRESS
 from tests.tidy.tree import fences
 
-__all__ = ["Saved", "Typed", "parts_of", "type_along"]
-
 _TITLE = re.compile(r"title=\"([^\"]+)\"")
 _PORT = re.compile(r"127\.0\.0\.1:\d+")
 # What a shell says about its jobs when it comes to it.

@@ -18,8 +18,6 @@ from steelyard.wire.headers.nameserver import GetRoute
 from tests.interop.jars import SERVER_RELEASES
 from tests.interop.servers import WireConnection, apache
 
-__all__ = ["BACKENDS", "OURS", "Cluster", "chosen", "running_cluster"]
-
 OURS = "ours"
 CLUSTER_NAME, BROKER_NAME = "steelyard", "broker-a"
 BACKENDS = (OURS, *(f"apache-{release}" for release in SERVER_RELEASES))

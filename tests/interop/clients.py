@@ -21,8 +21,6 @@ from typing import IO, Any, TypeVar
 from tests.interop.jars import RELEASE_4, client_class_path
 from tests.waiting import LONGEST_S
 
-__all__ = ["Event", "JavaProcess", "JavaRefused", "running_client", "until"]
-
 T = TypeVar("T")
 
 Event = dict[str, Any]

@@ -5,8 +5,6 @@ from pathlib import Path
 
 from tests.interop.prepared import DONE, NotReady, digest, home, run_tool
 
-__all__ = ["GO", "command", "prepare"]
-
 GO = "Go's client 2.1.2"
 _SOURCES = Path(__file__).parent / "go"
 

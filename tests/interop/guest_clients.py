@@ -14,8 +14,6 @@ from tests.interop import golang, nodejs
 from tests.interop.clients import JavaProcess
 from tests.interop.prepared import NotReady
 
-__all__ = ["running_guest"]
-
 
 @contextmanager
 def running_guest(name: str, command: list[str], **environment: str) -> Iterator[JavaProcess]:

@@ -3,8 +3,6 @@
 from steelyard.wire.bodies import acl, common, groups, heartbeat, members, offsets, queue_assignment, stats, topics
 from steelyard.wire.json_body import JsonBody
 
-__all__ = ["JAVA_BODIES", "LOST", "LOST_IN_4", "NOT_IN_4", "ONLY_IN_4", "ONLY_IN_5", "SETS"]
-
 JAVA_BODIES: tuple[tuple[type[JsonBody], str], ...] = (
     (acl.AclRules, "AclInfo"),
     (queue_assignment.AssignmentResponse, "QueryAssignmentResponseBody"),

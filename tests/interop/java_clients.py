@@ -11,21 +11,6 @@ from tests.interop.backends import Cluster
 from tests.interop.clients import Event, JavaProcess, JavaRefused
 from tests.waiting import LONGEST_S
 
-__all__ = [
-    "Delivered",
-    "JavaClients",
-    "JavaLitePullConsumer",
-    "JavaProducer",
-    "JavaPullConsumer",
-    "JavaPushConsumer",
-    "JavaSendResult",
-    "Pulled",
-    "Queue",
-    "every",
-    "sql",
-    "tagged",
-]
-
 Queue = tuple[str, str, int]
 """A topic, a broker and a number."""
 

@@ -7,8 +7,6 @@ from steelyard.wire.command import Command
 from steelyard.wire.frames import FrameDecoder
 from tests.interop.peer import Peer
 
-__all__ = ["WAYS", "only", "read_by_java", "written_by_java"]
-
 WAYS = ("line", "alone")
 """Java has two writers: the one on its connections, which knows short cuts, and the plain one."""
 

@@ -2,8 +2,6 @@
 
 from steelyard.wire.codes import RequestCode as Code
 
-__all__ = ["JAVA_HEADER_OF_REQUEST", "JAVA_HEADER_OF_RESPONSE", "ONLY_IN_5"]
-
 JAVA_HEADER_OF_REQUEST = {
     Code.SEND_MESSAGE: "SendMessageRequestHeader",
     Code.SEND_REPLY_MESSAGE: "SendMessageRequestHeader",

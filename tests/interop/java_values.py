@@ -17,8 +17,6 @@ from steelyard.wire.header_codec import H, header_layout
 from steelyard.wire.json_body import ById, ByQueue, JsonBody, encode_body
 from tests.wire.stored_values import properties as any_properties
 
-__all__ = ["ASTRAL", "for_java", "headers", "int32", "int64", "names", "properties", "words"]
-
 ASTRAL = "\U0001f40e\U00020bb7 ü\u2028\u007f"
 """Characters of two, three and four bytes."""
 

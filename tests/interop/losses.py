@@ -12,8 +12,6 @@ import msgspec
 
 from steelyard.wire.java_json import to_standard_json
 
-__all__ = ["Loss", "losses", "tree"]
-
 Loss = tuple[str, object, object]
 """A property by its name, what it was, and what it became; None if it is gone."""
 

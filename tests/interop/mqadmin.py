@@ -5,8 +5,6 @@ import re
 from tests.interop.backends import Cluster
 from tests.interop.clients import JavaProcess
 
-__all__ = ["Mqadmin", "Output"]
-
 
 class Output:
     """What a command printed."""

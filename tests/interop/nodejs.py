@@ -5,8 +5,6 @@ from pathlib import Path
 
 from tests.interop.prepared import DONE, NotReady, digest, home, run_tool
 
-__all__ = ["NODE", "command", "prepare"]
-
 NODE = "Node's client ali-ons 3.12.0"
 _SOURCES = Path(__file__).parent / "node"
 _PACKAGE = _SOURCES / "package.json"

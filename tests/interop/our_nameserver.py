@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from steelyard.net.server import TcpListener
 from steelyard.serve.nameserver import RunningNameServer
 
-__all__ = ["our_name_server"]
-
 _START_SECONDS = 10
 
 

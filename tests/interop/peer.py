@@ -14,8 +14,6 @@ from typing import IO, Any
 
 from tests.interop.jars import RELEASE_4, class_path
 
-__all__ = ["JavaRefused", "Peer", "Word", "running"]
-
 Word = str | int | bytes | Mapping[str, str] | None
 """What a question may hold."""
 

@@ -12,8 +12,6 @@ from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 
-__all__ = ["DONE", "NotReady", "digest", "home", "run_tool"]
-
 DONE = ".done"
 """The file that marks a folder as whole."""
 

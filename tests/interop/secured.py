@@ -19,8 +19,6 @@ from steelyard.wire.codes import RequestCode
 from steelyard.wire.command import Command
 from tests.interop.servers import ApacheBroker
 
-__all__ = ["ACCOUNTS", "SecuredBroker", "beside", "with_accounts", "with_certificate"]
-
 ACCOUNTS = {"the-boss": "boss-secret-1", "the-shop": "shop-secret-1", "the-guest": "guest-secret-1"}
 
 _START_SECONDS = 120

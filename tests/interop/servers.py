@@ -21,8 +21,6 @@ from steelyard.wire.command import Command, CommandFields
 from steelyard.wire.frames import FrameDecoder, encode_frame
 from tests.interop.jars import server_class_path
 
-__all__ = ["ApacheBroker", "WireConnection", "apache", "free_port"]
-
 _SMALL = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:MaxDirectMemorySize=256m")
 _OPENED = (
     # What Apache's own scripts give a modern Java.

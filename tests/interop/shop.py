@@ -6,8 +6,6 @@ from tests.interop.clients import until
 from tests.interop.java_clients import JavaClients, JavaProducer, JavaPushConsumer, JavaSendResult, every
 from tests.interop.wire_client import committed
 
-__all__ = ["Shop", "open_shop"]
-
 QUEUES = 4
 
 

@@ -16,8 +16,6 @@ from steelyard.wire.properties import encode_properties
 from steelyard.wire.record import MessageRecord, decode_records
 from tests.interop.servers import WireConnection
 
-__all__ = ["commit", "committed", "create_group", "create_topic", "delete_topic", "pull_all", "send", "send_batch"]
-
 GROUP = "interop"
 _ALL_MAY = 6
 _SUBSCRIBED = 4

@@ -19,8 +19,6 @@ from steelyard.testing.clock import AdvanceableClock, ClusterClock
 from tests import waiting
 from tests.interop.servers import apache
 
-__all__ = ["EMBEDDED", "Live", "chosen", "running", "until", "with_own_clock"]
-
 EMBEDDED = "embedded"
 BACKENDS = (EMBEDDED, "apache-4.9.7", "apache-5.5.0")
 

@@ -7,8 +7,6 @@ from steelyard import Admin, Consumer, Message, Producer, PullConsumer, Queue, S
 from steelyard.client.producer.send_result import SendResult
 from tests.live.clusters import until
 
-__all__ = ["Handled", "owned", "poll_all", "send_all", "shown", "stored"]
-
 
 class Handled:
     """Takes messages from any thread."""

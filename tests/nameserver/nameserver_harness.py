@@ -19,8 +19,6 @@ from steelyard.wire.codes import SERVER_VERSION, RequestCode
 from steelyard.wire.command import ONEWAY_FLAG, CloseConnection, Command, CommandFields, Peer
 from steelyard.wire.headers.nameserver import BrokerIdentity, RegisterBroker
 
-__all__ = ["NameServerHarness", "connection", "crc", "registration", "topic"]
-
 B = TypeVar("B")
 
 

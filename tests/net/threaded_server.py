@@ -8,8 +8,6 @@ from contextlib import contextmanager
 
 from tests.net.toy_server import ToyServer, toy_server
 
-__all__ = ["running", "scripted"]
-
 
 @contextmanager
 def running() -> Iterator[tuple[str, ToyServer]]:

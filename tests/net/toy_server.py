@@ -11,20 +11,6 @@ from steelyard.wire.command import CloseConnection, Command, Peer, Reply, respon
 from steelyard.wire.frames import FrameDecoder, encode_frame
 from tests.waiting import LONGEST_S
 
-__all__ = [
-    "ECHO",
-    "HANG_UP",
-    "RAISE",
-    "SHOUT",
-    "SILENT",
-    "ToyClient",
-    "ToyCore",
-    "ToyServer",
-    "run",
-    "toy_server",
-    "until",
-]
-
 ECHO, SHOUT, RAISE, HANG_UP, SILENT = 1, 2, 3, 4, 5
 """Answer with the body; tell all peers the body; have a bug; close the connection; answer nothing."""
 

@@ -12,8 +12,6 @@ from zipfile import ZipFile
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-__all__ = ["ROOT", "Built", "Environment", "bare", "build"]
-
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -9,8 +9,6 @@ from pathlib import Path
 from tests.packaging.building import ROOT, Environment
 from tests.tidy.tree import fences
 
-__all__ = ["first_example", "up"]
-
 
 @contextmanager
 def up(environment: Environment, cwd: Path) -> Iterator[str]:

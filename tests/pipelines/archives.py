@@ -9,8 +9,6 @@ import pyarrow.parquet as pq
 from steelyard import ClientConfig, Message, Producer
 from steelyard.pipelines.stream_options import StreamOptions
 
-__all__ = ["Place", "places", "rows_of", "send", "stream_options"]
-
 Place = tuple[str, int, int]
 """Broker, queue and offset: no two messages of a topic have the same."""
 

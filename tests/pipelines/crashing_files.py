@@ -2,8 +2,6 @@
 
 from collections.abc import Callable, Iterable
 
-__all__ = ["CrashingFiles", "Killed", "rows_below"]
-
 
 class Killed(BaseException):
     """The process is gone; what it had done stays."""

@@ -15,8 +15,6 @@ from steelyard.pipelines.report.contents import (
 from steelyard.pipelines.report.ownership import LEAVE_REASON, LagSample, OwnershipEvent
 from steelyard.pipelines.report.rebalance_history import build_history
 
-__all__ = ["START_MS", "busy_contents", "events_of", "member_id", "queues_of", "shift", "traffic_of"]
-
 START_MS = 1_793_520_000_000
 
 

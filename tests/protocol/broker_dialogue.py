@@ -13,8 +13,6 @@ from steelyard.wire.command import Command
 from tests.broker.broker_harness import BrokerHarness, message
 from tests.broker.pull_requests import make_topic
 
-__all__ = ["BROKER", "GROUP", "ME", "OTHER", "BrokerDialogue", "nothing_held", "options", "q", "stocked"]
-
 BROKER, GROUP = "broker-0", "billing"
 ME, OTHER = "10.0.0.1@1@sy1", "10.0.0.2@1@sy1"
 

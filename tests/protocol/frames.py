@@ -5,8 +5,6 @@ from steelyard.wire.frames import FrameDecoder, encode_frame
 from tests.broker.broker_harness import BrokerHarness
 from tests.golden_frames import golden_frames
 
-__all__ = ["RELEASES", "recorded", "store", "travelled"]
-
 RELEASES = ("4.9.7", "5.5.0")
 
 

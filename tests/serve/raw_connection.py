@@ -14,8 +14,6 @@ from steelyard.wire.headers.pull import PullMessage
 from steelyard.wire.headers.send import SendMessageResponse, SendMessageV2
 from steelyard.wire.record import MessageRecord, decode_records
 
-__all__ = ["RawConnection", "brokers_of", "pull_all", "pull_command", "send", "send_command"]
-
 _opaques = itertools.count(1)
 
 

@@ -11,8 +11,6 @@ from steelyard.broker.state import BrokerCoreState
 from steelyard.wire.codes import ResponseCode
 from steelyard.wire.command import Command
 
-__all__ = ["RefusedPulls"]
-
 
 class RefusedPulls:
     """Answers the next pulls of a topic with a code: so many of them, or all if that is None."""

@@ -29,8 +29,6 @@ from steelyard.wire.headers.pull import PullMessage
 from steelyard.wire.headers.send import SendMessageV2
 from steelyard.wire.json_body import QueueRef
 
-__all__ = ["GROUP", "LEASE", "TOPIC", "ApacheTestClient", "facts_of", "place"]
-
 GROUP, TOPIC = "billing", "orders"
 LEASE = GROUP + LEASE_SUFFIX
 

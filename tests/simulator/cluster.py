@@ -19,8 +19,6 @@ from steelyard.wire.codes import RequestCode
 from steelyard.wire.command import Command
 from tests.broker.broker_harness import message
 
-__all__ = ["GROUP", "TOPIC", "Cluster", "ObservedWorld", "quick_handler"]
-
 GROUP, TOPIC = "billing", "orders"
 
 

@@ -7,8 +7,6 @@ from simulator.facts import Fact, HandlerStarted, QueueStateChanged
 from steelyard.balance.assignors.minimum_moves import minimum_moves
 from steelyard.model import Queue
 
-__all__ = ["MeasuredChange", "handled_twice", "owners_at", "percentile", "settled_after_ms"]
-
 Owners = dict[Queue, str]
 
 

@@ -17,8 +17,6 @@ from steelyard.wire.bodies.queue_assignment import LockRequest
 from steelyard.wire.command import Peer
 from tests.simulator.scripted_cluster import scenario_mutant
 
-__all__ = ["NOBODY_ASKED", "REPLACED_LINE_LOCKS", "UNKNOWN_LOCK_FORGOTTEN", "UNLISTED_DROPS", "other_transition"]
-
 _start_or_probe, _cut, _snapshot = QueueTransitions.start_or_probe, QueueLocks.connection_lost, MemberLists.snapshot
 
 

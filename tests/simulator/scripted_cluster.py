@@ -38,18 +38,6 @@ from steelyard.wire.command import Command
 from tests.broker.broker_harness import message
 from tests.simulator.cluster import GROUP, TOPIC, ObservedWorld, quick_handler
 
-__all__ = [
-    "Gate",
-    "Kind",
-    "ScriptedCluster",
-    "fails_with",
-    "handler_taking",
-    "known_mutant",
-    "on",
-    "patch_method",
-    "scenario_mutant",
-]
-
 Kind: TypeAlias = Literal["ours", "apache"]
 Scenario: TypeAlias = Callable[[Kind, Mutant | None], None]
 

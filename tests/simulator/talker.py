@@ -24,8 +24,6 @@ from steelyard.wire.headers.group import CommitOffset
 from steelyard.wire.json_body import QueueRef
 from tests.broker.broker_harness import message
 
-__all__ = ["GROUP", "Echo", "Talker"]
-
 GROUP = "billing"
 
 

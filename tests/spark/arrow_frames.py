@@ -24,8 +24,6 @@ from steelyard.model import OffsetRange, Queue, StoredMessage
 from steelyard.wire.stored_messages import decode_messages
 from tests.live.clusters import until
 
-__all__ = ["TYPES", "arrow", "by_queue", "schema", "stored"]
-
 TYPES: dict[str, DataType] = {
     "body": BinaryType(),
     "topic": StringType(),

@@ -19,8 +19,6 @@ from steelyard.wire.sysflag import COMPRESSED, WRAPPED, Compression
 from tests.wire.stored_values import hosts, property_texts
 from tests.wire.stored_values import properties as good_properties
 
-__all__ = ["ALL", "as_read", "pieces", "record_of", "row_of"]
-
 ALL = COLUMNS
 """All columns, in their order."""
 

@@ -17,8 +17,6 @@ from steelyard.spark.stream_offset import JsonObject
 from steelyard.spark.stream_reader import StreamReader
 from tests.live.clusters import Live
 
-__all__ = ["Batch", "StreamDriver", "batch_options", "fill", "queues_on", "ranges_in", "reader", "spans", "streaming"]
-
 Batch = list[OffsetRange]
 
 

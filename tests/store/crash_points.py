@@ -5,8 +5,6 @@ from contextlib import suppress
 
 from simulator.disk import DiskFault, DiskFaultKind, ProcessDied, SimulatedDisk
 
-__all__ = ["every_end"]
-
 _DEATHS: tuple[DiskFaultKind, ...] = ("crash_before", "crash_midway", "crash_after")
 
 

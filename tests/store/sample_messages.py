@@ -10,24 +10,6 @@ from steelyard.store.options import StoreOptions
 from steelyard.store.store import AppendResult, Store
 from steelyard.wire.record import decode_record, pack_record
 
-__all__ = [
-    "IPV6",
-    "LONG_TOPIC",
-    "OPTIONS",
-    "PAGE",
-    "QUEUES",
-    "Book",
-    "Message",
-    "MessageWriter",
-    "Queue",
-    "append",
-    "everything",
-    "files",
-    "opened",
-    "rounds",
-    "sync",
-]
-
 Queue = tuple[bytes, int]
 Book = dict[Queue, dict[int, bytes]]
 """Messages by queue and offset: the bytes of their records."""

@@ -7,8 +7,6 @@ from steelyard import Consumer
 from steelyard.client.consumer.received_message import ReceivedMessage
 from steelyard.testing import Mq
 
-__all__ = ["billing"]
-
 
 @contextmanager
 def billing(mq: Mq, *, tags: str | None = None, bill: Callable[[bytes], object] = bytes) -> Iterator[list[bytes]]:

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
 
-__all__ = ["ForeignClient"]
-
 _SEND, _PULL, _HEARTBEAT, _ROUTE = 10, 11, 34, 105
 
 

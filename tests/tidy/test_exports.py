@@ -1,18 +1,24 @@
-"""What is public is listed in ``__all__``, and what is listed is there.
+"""An underscore says what is private, and ``__all__`` what a package or a module for users offers.
 
-A name without a leading underscore is public. Two kinds need more: a constant in capitals is public once another module
-imports it (before that, it is read where it is used), and a type variable never is. Nobody imports a name with an
-underscore from another module. A package lists exactly what its ``__init__`` re-exports and defines nothing there;
-another module may list what it imports, if it means to pass it on. The order is ruff's (RUF022).
+A name without a leading underscore is public; nobody imports one that has it from another module. Names are listed
+where they are offered: a package lists exactly what its ``__init__`` re-exports and defines nothing there, and a module
+that users import from lists what it has for them. Elsewhere a list would only repeat the underscores; a module has one
+if it passes on what it imports. A public function of the product is named in another file: else it is private. The
+order of a list is ruff's (RUF022).
 """
 
 import ast
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from tests.tidy.tree import Source, complain, modules
+from tests.tidy.tree import Source, complain, modules, texts
+
+_FOR_USERS = {"steelyard.serve.embedded", "steelyard.balance.assignors.explain"}
+"""Besides packages and what lies beside them, such as ``steelyard.errors``."""
 
 
-def test_what_is_public_is_listed_and_what_is_listed_is_there() -> None:
+def test_what_is_offered_is_listed_and_what_is_listed_is_there() -> None:
     sources = modules()
     taken = _taken(sources)
     complain(line for source in sources for line in export_complaints(source, taken.get(source.module, set())))
@@ -22,8 +28,12 @@ def test_nobody_imports_what_is_private_to_another_module() -> None:
     complain(line for source in modules() for line in private_imports(source))
 
 
-def test_a_missing_a_gone_and_an_unlisted_name_are_seen() -> None:
-    def complaints(text: str, path: str = "src/steelyard/model/x.py", taken: tuple[str, ...] = ()) -> list[str]:
+def test_a_public_function_is_named_in_another_file() -> None:
+    complain(lonely_functions(modules(), texts()))
+
+
+def test_a_missing_a_gone_an_unlisted_and_a_needless_name_are_seen() -> None:
+    def complaints(text: str, path: str = "src/steelyard/x.py", taken: tuple[str, ...] = ()) -> list[str]:
         return list(export_complaints(Source(path, text), set(taken)))
 
     assert not complaints('__all__ = ["LIMIT", "Kind", "make"]\nLIMIT = 1\nclass Kind: ...\ndef make(): ...\n_own = 2')
@@ -47,6 +57,11 @@ def test_a_missing_a_gone_and_an_unlisted_name_are_seen() -> None:
     assert not complaints(lazy + "def __getattr__(name): ...", package)
     assert "'Producer'" in complaints(lazy, package)[0]
     assert "defines 'make'" in complaints('__all__ = ["make"]\ndef make(): ...', package)[0]
+    inside = "src/steelyard/model/x.py"
+    assert not complaints("class Kind: ...\ndef make(): ...", inside)
+    assert "says again what underscores say" in complaints('__all__ = ["make"]\ndef make(): ...', inside)[0]
+    assert not complaints('from a import b\n__all__ = ["b", "make"]\ndef make(): ...', inside)
+    assert "'make'" in complaints('from a import b\n__all__ = ["b"]\ndef make(): ...', inside)[0]
 
 
 def test_a_private_import_and_a_taken_constant_are_seen() -> None:
@@ -54,6 +69,14 @@ def test_a_private_import_and_a_taken_constant_are_seen() -> None:
     assert _taken([taking]) == {"steelyard.model.x": {"LIMIT", "_own"}}
     assert "'_own'" in next(private_imports(taking))
     assert not list(private_imports(Source("src/steelyard/model/y.py", "from steelyard.version import __version__")))
+
+
+def test_a_function_that_no_other_file_names_is_seen() -> None:
+    source = Source("src/steelyard/model/x.py", "def make(): ...\ndef _own(): ...\ndef pytest_configure(): make()")
+    assert [*lonely_functions([source], [source])] == [
+        "src/steelyard/model/x.py:1: no other file names 'make': put an underscore before it, or remove it"
+    ]
+    assert not [*lonely_functions([source], [source, Source("tests/y.py", "make()")])]
 
 
 def export_complaints(source: Source, taken: set[str]) -> Iterator[str]:
@@ -66,6 +89,10 @@ def export_complaints(source: Source, taken: set[str]) -> Iterator[str]:
     if source.is_package:
         for name, node in defined.items():
             yield f"{source.at(node)} defines {name!r}: a package only re-exports, so give it a file of its own"
+    if not _offers(source) and set(listed or ()) <= set(defined):
+        if listed is not None:
+            yield f"{source.path}: __all__ says again what underscores say: remove it"
+        return
     if listed is None:
         if required:
             yield f"{source.path} has public names and no __all__: list {', '.join(sorted(required))}"
@@ -78,6 +105,23 @@ def export_complaints(source: Source, taken: set[str]) -> Iterator[str]:
     for name in listed:
         if name not in there:
             yield f"{source.path}: __all__ lists {name!r}, which is not there: remove it, or define it"
+
+
+def _offers(source: Source) -> bool:
+    """Whether users import from a module: it is a package, lies beside the packages, or is named above."""
+    beside = source.module.startswith("steelyard.") and source.module.count(".") == 1
+    return source.is_package or beside or source.module in _FOR_USERS
+
+
+def lonely_functions(sources: Iterable[Source], everywhere: Iterable[Source]) -> Iterator[str]:
+    """Say which public functions are named in no file but their own; pytest looks for hooks by their names."""
+    files = Counter(word for text in everywhere for word in set(re.findall(r"\w+", text.text)))
+    for source in sources:
+        for node in source.tree.body:
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or node.name.startswith(("_", "pytest_")):
+                continue
+            if files[node.name] < 2:
+                yield f"{source.at(node)}: no other file names {node.name!r}: put an underscore before it, or remove it"
 
 
 def _top(tree: ast.Module) -> Iterator[ast.stmt]:

@@ -15,21 +15,6 @@ from pathlib import Path
 
 import pytest
 
-__all__ = [
-    "ROOT",
-    "SRC",
-    "Fence",
-    "Source",
-    "complain",
-    "fences",
-    "lines_with",
-    "modules",
-    "pages",
-    "product",
-    "texts",
-    "words",
-]
-
 ROOT = Path(__file__).resolve().parents[2]
 SRC = ROOT / "src"
 SIMULATOR = ROOT / "simulator"

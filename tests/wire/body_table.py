@@ -53,8 +53,6 @@ from steelyard.wire.bodies.topics import (
 )
 from steelyard.wire.codes import RequestCode
 
-__all__ = ["BODY_OF_REQUEST", "BODY_OF_RESPONSE", "SETTINGS_REQUESTS", "SETTINGS_RESPONSES"]
-
 BODY_OF_REQUEST: Mapping[int, type[Any]] = {
     RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: TopicConfigList,
     RequestCode.HEART_BEAT: HeartbeatBody,

@@ -15,8 +15,6 @@ from steelyard.model import Queue
 from steelyard.wire import bodies
 from steelyard.wire.json_body import ById, ByQueue, JsonBody
 
-__all__ = ["body_types", "values"]
-
 _PLAIN: dict[Any, st.SearchStrategy[Any]] = {
     NoneType: st.none(),
     str: st.text(max_size=8),

@@ -6,8 +6,6 @@ from steelyard.wire.codes import RequestCode as Code
 from steelyard.wire.header_codec import Header
 from steelyard.wire.headers import admin, common, group, nameserver, pull, send
 
-__all__ = ["HEADER_OF_RESPONSE"]
-
 HEADER_OF_RESPONSE: Mapping[int, type[Header]] = {
     Code.SEND_MESSAGE: send.SendMessageResponse,
     Code.SEND_MESSAGE_V2: send.SendMessageResponse,

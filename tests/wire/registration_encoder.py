@@ -9,8 +9,6 @@ from steelyard.wire.compression import compress
 from steelyard.wire.json_body import encode_body
 from steelyard.wire.sysflag import Compression
 
-__all__ = ["compress_registration"]
-
 
 def compress_registration(body: BrokerRegistration, *, version: int) -> bytes:
     """Encode a registration in the compressed form of a version."""

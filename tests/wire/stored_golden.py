@@ -5,8 +5,6 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["Recorded", "batch_bodies", "record_bodies"]
-
 _FOLDER = Path(__file__).parent.parent / "golden"
 _ANSWERED_WITH_RECORDS = (11, 12, 33, 361, 200050)
 _ASKED_WITH_A_RECORD = (39, 309)

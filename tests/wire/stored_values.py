@@ -6,8 +6,6 @@ from hypothesis import strategies as st
 
 from steelyard.wire.batch import BatchItem
 
-__all__ = ["HELLO_RECORD", "HOST", "RecordParts", "batch_items", "hosts", "parts", "properties", "property_texts"]
-
 HOST = bytes.fromhex("7f00000100002a9f")
 
 HELLO_RECORD = bytes.fromhex(

@@ -48,23 +48,6 @@ from steelyard.wire.property_names import (
 )
 from steelyard.wire.record import MessageRecord
 
-__all__ = [
-    "BROKER_ONLY_TOPICS",
-    "QueuePlace",
-    "acknowledge_synced",
-    "append_copy",
-    "append_message",
-    "encode_raw_properties",
-    "ensure_topic",
-    "flush",
-    "parse_whole_number",
-    "place_delayed",
-    "place_half",
-    "real_place",
-    "timer_due_ms",
-]
-
-
 BROKER_ONLY_TOPICS = NOT_WRITABLE_TOPICS | {TIMER_TOPIC, REBALANCE_HISTORY_TOPIC}
 """Topics that only the broker writes to: neither a send nor a delayed message gets there."""
 

@@ -57,8 +57,6 @@ from steelyard.wire.codes import ResponseCode
 from steelyard.wire.command import ONEWAY_FLAG, RESPONSE_FLAG, CloseConnection, Command, Peer, Reply, response_to
 from steelyard.wire.hosts import host_bytes
 
-__all__ = ["HANDLERS", "BrokerCore", "Replies", "SaveJob"]
-
 T = TypeVar("T")
 
 _RETRY_PAUSE_MS = 5_000

@@ -14,16 +14,6 @@ from steelyard.wire.codes import RequestCode
 from steelyard.wire.command import CloseConnection, Peer
 from steelyard.wire.headers.common import GroupRequest
 
-__all__ = [
-    "connection_closed",
-    "owners_by_topic",
-    "queue_counts",
-    "register_heartbeat",
-    "shift_deadlines",
-    "tick",
-    "unregister",
-]
-
 _STALL_MS = 5_000
 """A gap between two ticks in which nothing else was done either."""
 

@@ -15,8 +15,6 @@ from steelyard.broker.state import BrokerCoreState
 from steelyard.broker.validation import BROKER_GROUPS
 from steelyard.wire.command import Peer
 
-__all__ = ["CommitResult", "commit_offset"]
-
 
 class CommitResult(Enum):
     """The result of a commit."""

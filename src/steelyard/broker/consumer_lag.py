@@ -11,8 +11,6 @@ from steelyard.broker.state import BrokerCoreState
 from steelyard.broker.stats import HOUR
 from steelyard.broker.topics import BrokerTopic
 
-__all__ = ["ConsumerLag", "compute_lag", "topics_read_by"]
-
 
 class ConsumerLag(NamedTuple):
     """The lag of a group in all queues of a topic on this broker."""

@@ -30,16 +30,6 @@ from steelyard.wire.bodies.groups import SavedSubscription, SavedSubscriptionTab
 from steelyard.wire.bodies.heartbeat import ConsumeFromWhere, ConsumeType, MessageModel
 from steelyard.wire.command import Peer
 
-__all__ = [
-    "ConsumerGroup",
-    "ConsumerRegistry",
-    "GroupMember",
-    "HeartbeatResult",
-    "MemberHeartbeat",
-    "SavedSubscriptions",
-]
-
-
 _SCAN_MS = 500
 _MAX_CONNECTIONS = 8
 _MAX_SUBSCRIPTION_BYTES = 256 * 1024 * 1024

@@ -39,9 +39,6 @@ from steelyard.wire.properties import decode_properties
 from steelyard.wire.property_names import TIMER_OUT_MS, TIMER_ROLL_TIMES
 from steelyard.wire.record import MessageRecord, decode_records
 
-__all__ = ["apache_progress_writer", "record_durable_progress", "tick", "write_apache_timers"]
-
-
 _MESSAGES_PER_TICK = 2_000
 _BYTES_PER_TICK = 8 << 20
 """The limit of one tick: the event loop waits meanwhile."""

@@ -25,9 +25,6 @@ from steelyard.wire.bodies.offsets import DelayOffsetTable
 from steelyard.wire.json_body import ById
 from steelyard.wire.property_names import REAL_TOPIC, TIMER_DELETED_KEY, TIMER_ROLL_TIMES, UNIQUE_KEY
 
-__all__ = ["DELAY_LEVEL_COUNT", "DelayLevelOffsets", "RolledTimers", "TimerMessages", "TimerProgress"]
-
-
 MAX_TIMERS = 1_000_000
 """Timers that may wait; each takes some fifty bytes of memory."""
 

@@ -18,9 +18,6 @@ from steelyard.wire.properties import find_property
 from steelyard.wire.property_names import TIMER_DEQUEUED_MS, UNIQUE_KEY
 from steelyard.wire.record import MessageRecord, decode_records
 
-__all__ = ["CopyFingerprint", "DeliveredCopies", "DurableProgress", "copy_marker", "fingerprint_of"]
-
-
 _READ_MESSAGES = 256
 _READ_BYTES = 4 << 20
 _DEQUEUED, _UNIQUE_KEY = TIMER_DEQUEUED_MS.encode(), UNIQUE_KEY.encode()

@@ -12,8 +12,6 @@ from steelyard.store.log_scan import Damage
 from steelyard.store.recovery import CUT_OFF
 from steelyard.store.store import Store
 
-__all__ = ["STORING_MESSAGES", "DiskAlerts"]
-
 STORING_MESSAGES = "storing messages"
 _REPEAT_MS = 60_000
 """The least time between two warnings about the same work: a nearly full disk fails for every large message."""

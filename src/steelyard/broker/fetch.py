@@ -32,9 +32,6 @@ from steelyard.wire.command import RESPONSE_FLAG, Command, Peer, response_to
 from steelyard.wire.headers.pull import PullMessageResponse
 from steelyard.wire.record import HEAD_LAYOUTS, IPV6_BITS, V2_MAGIC
 
-__all__ = ["PullTarget", "choose_filter", "compile_subscription", "read_messages", "resolve_target"]
-
-
 _FIRST_RECORDS = 64
 _MAX_RECORDS = 800
 """As many as a read by tags considers. Where many match, the first few are enough."""

@@ -39,37 +39,6 @@ from steelyard.errors import ConfigurationError, SubscriptionUnreadable
 from steelyard.model import java_hash
 from steelyard.wire.properties import decode_properties, find_property
 
-__all__ = [
-    "MAX_DEPTH",
-    "MAX_EXPRESSION_LENGTH",
-    "And",
-    "Between",
-    "BooleanLiteral",
-    "Comparison",
-    "InList",
-    "IsNull",
-    "MessageFilter",
-    "Negation",
-    "Node",
-    "Not",
-    "NumberLiteral",
-    "Operator",
-    "Or",
-    "PropertyRef",
-    "StringMatch",
-    "StringMatchKind",
-    "TextLiteral",
-    "compare_numbers",
-    "compile_condition",
-    "compile_filter",
-    "parse_condition",
-    "parse_fraction",
-    "parse_whole",
-    "property_names",
-    "tokenize",
-]
-
-
 _MAX_INT = (1 << 31) - 1
 _MAX_LONG = (1 << 63) - 1
 _MAX_LONG_DIGITS = 19
@@ -123,12 +92,12 @@ def parse_fraction(text: str) -> float:
     raise ConfigurationError("a property is not a number")
 
 
-def compare_numbers(left: float, right: float) -> int:
+def _compare_numbers(left: float, right: float) -> int:
     """Compare two numbers: negative, zero or positive. If one is a fraction, both are compared as fractions.
 
-    >>> compare_numbers(2, 3), compare_numbers(2**53 + 1, 2.0**53), compare_numbers(-0.0, 0.0)
+    >>> _compare_numbers(2, 3), _compare_numbers(2**53 + 1, 2.0**53), _compare_numbers(-0.0, 0.0)
     (-1, 0, -1)
-    >>> compare_numbers(float("nan"), float("inf"))
+    >>> _compare_numbers(float("nan"), float("inf"))
     1
     """
     if isinstance(left, int) and isinstance(right, int):
@@ -444,7 +413,7 @@ class _Parser:
         _check_ordered(value, low, high)
         if not negated and isinstance(low.node, NumberLiteral) and isinstance(high.node, NumberLiteral):
             lowest, highest = low.node.value, high.node.value
-            if compare_numbers(lowest, highest) > 0:
+            if _compare_numbers(lowest, highest) > 0:
                 raise _syntax_error(f"nothing is between {lowest} and {highest}: write the lower one first", low.at)
         return _combine(Between(value.node, low.node, high.node, negated), value, low, high)
 
@@ -719,7 +688,7 @@ def _comparison(node: Comparison) -> _Predicate:
         if other is None:
             return None
         if isinstance(one, str) and isinstance(other, str):
-            return holds(compare_numbers(parse_fraction(one), parse_fraction(other)), 0)
+            return holds(_compare_numbers(parse_fraction(one), parse_fraction(other)), 0)
         return holds(_compare_values(one, other), 0)
 
     return evaluate
@@ -749,9 +718,9 @@ def _compare_values(left: str | float, right: str | float) -> int:
         return (
             (left > right) - (left < right)
             if isinstance(right, str)
-            else compare_numbers(_parse_like(left, right), right)
+            else _compare_numbers(_parse_like(left, right), right)
         )
-    return compare_numbers(left, _parse_like(right, left) if isinstance(right, str) else right)
+    return _compare_numbers(left, _parse_like(right, left) if isinstance(right, str) else right)
 
 
 def _parse_like(text: str, other: float) -> float:

@@ -13,8 +13,6 @@ from steelyard.broker.request_errors import request_error
 from steelyard.wire.codes import ResponseCode
 from steelyard.wire.command import Command, Peer
 
-__all__ = ["ForwardedRequests"]
-
 _MAX_OPEN = 4_096
 _FIRST_OPAQUE, _LAST_OPAQUE = 1 << 30, (1 << 31) - 1
 

@@ -18,8 +18,6 @@ from steelyard.broker.subscriptions import SubscriptionSignature
 from steelyard.model import ExpressionType
 from steelyard.model.finding import Finding
 
-__all__ = ["find_warnings"]
-
 _MAX_NAMED = 5
 T = TypeVar("T")
 

@@ -16,8 +16,6 @@ from steelyard.broker.delivery_dedup import DurableProgress
 from steelyard.broker.request_errors import request_error
 from steelyard.wire.codes import ResponseCode
 
-__all__ = ["HalfMessages", "OpenHalfMessage", "PendingOutcome", "TransactionOutcome"]
-
 MAX_OPEN = 500_000
 """Half messages that may be open; each takes some three hundred bytes of memory."""
 

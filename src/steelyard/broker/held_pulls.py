@@ -14,8 +14,6 @@ from steelyard.broker.filters import MessageFilter
 from steelyard.wire.codes import HeaderType, RequestCode
 from steelyard.wire.command import Command, Peer
 
-__all__ = ["HeldPull", "HeldPulls", "PullSpec"]
-
 # A heap with fewer stale entries than this is not swept.
 _HEAP_SLACK = 256
 

@@ -15,14 +15,6 @@ from steelyard.wire.codes import ResponseCode
 from steelyard.wire.command import Command, response_to
 from steelyard.wire.headers.pull import PullMessageResponse
 
-__all__ = [
-    "answer_before_stop",
-    "answer_expired_pulls",
-    "answer_group_pulls",
-    "answer_ready_pulls",
-    "connection_closed",
-]
-
 _NOTHING_YET = (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
 
 _RETRIES_PER_CALL = 10_000

@@ -4,8 +4,6 @@ A storm of joins becomes a few notifications. The first is sent at once; a chang
 until the next is allowed, so that the last change of a storm is always followed by one.
 """
 
-__all__ = ["MemberNotifications"]
-
 
 class MemberNotifications:
     """Which groups were notified when, and which have to be notified again."""

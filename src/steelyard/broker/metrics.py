@@ -36,8 +36,6 @@ from steelyard.version import __version__
 from steelyard.wire.bodies.heartbeat import ConsumeType
 from steelyard.wire.codes import LANGUAGES, release_name
 
-__all__ = ["collect_metrics", "metrics_node"]
-
 T = TypeVar("T")
 
 _MAX_ROWS = 20_000

@@ -31,8 +31,6 @@ from steelyard.wire.codes import SERVER_VERSION, RequestCode, ResponseCode
 from steelyard.wire.command import Command
 from steelyard.wire.headers.nameserver import BrokerIdentity, RegisterBroker
 
-__all__ = ["NameServerCommand", "Registrar", "RegistrationIdentity", "registration_command", "unregistration_command"]
-
 CHANGE_GAP_MS = 25
 """The least time between two changes for one name server."""
 

@@ -18,8 +18,6 @@ from steelyard.wire.bodies.offsets import ConsumerOffsetTable
 from steelyard.wire.json_body import ById
 from steelyard.wire.limits import FRAME_BYTES
 
-__all__ = ["ConsumerOffsets"]
-
 _SEPARATOR = "@"
 # What a queue takes in the saved document at most: five digits, nineteen digits, a colon and a comma; and what a pair
 # of topic and group takes beside their names: quotes, brackets, separators.

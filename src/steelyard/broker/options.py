@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from steelyard.broker.validation import check_broker, check_cluster
 from steelyard.errors import ConfigurationError
 
-__all__ = ["DEFAULT_TOPIC_QUEUES", "MAX_QUEUES", "BrokerOptions"]
-
 DEFAULT_TOPIC_QUEUES = 8
 """Default number of queues of TBW102."""
 MAX_QUEUES = 65_536

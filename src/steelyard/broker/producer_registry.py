@@ -14,8 +14,6 @@ from steelyard.wire.bodies.heartbeat import BrokerLatencyReport
 from steelyard.wire.bodies.members import ClientExtension
 from steelyard.wire.command import Peer
 
-__all__ = ["ProducerRegistry", "RegisteredProducer"]
-
 _MAX_PRODUCERS = 100_000
 
 _MAX_LATENCY_ROWS = 16_384

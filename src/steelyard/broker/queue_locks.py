@@ -19,8 +19,6 @@ from msgspec import Struct
 from steelyard.broker.request_errors import system_error
 from steelyard.broker.timing import first_epoch
 
-__all__ = ["LEASE", "LockObserver", "QueueKey", "QueueLock", "QueueLockTable", "ReleaseReason", "parse_lock_group"]
-
 LEASE = "%LEASE"
 """The suffix of the group name in a lock that may change hands at once."""
 

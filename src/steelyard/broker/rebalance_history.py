@@ -18,17 +18,6 @@ from steelyard.broker.timing import is_due
 from steelyard.metrics.families import Histogram
 from steelyard.wire.rebalance_history import MemberChangeEntry, QueueMoveEntry, RebalanceEntry
 
-__all__ = [
-    "OTHER_GROUPS",
-    "QUIET_PERIOD_MS",
-    "GroupRebalanceHistory",
-    "GroupRebalanceTotals",
-    "MembershipEvent",
-    "OngoingRebalance",
-    "RebalanceRecorder",
-]
-
-
 _WRITE_QUIET_MS, _WRITE_MAX_MS = 100, 500
 """How long a group must be quiet before its changes are written, and how long that may take."""
 QUIET_PERIOD_MS = 1_000

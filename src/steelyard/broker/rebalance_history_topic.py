@@ -24,8 +24,6 @@ from steelyard.wire.hosts import host_bytes
 from steelyard.wire.property_names import KEYS, TAGS
 from steelyard.wire.rebalance_history import RebalanceEntry, RebalanceHistoryRecord, encode_history_record
 
-__all__ = ["tick", "write_everything"]
-
 _TOPIC_KEY = REBALANCE_HISTORY_TOPIC.encode()
 _RECORDS_PER_TICK, _BYTES_PER_TICK = 100, 1 << 20
 _MAX_RECORD_BYTES = 1 << 20

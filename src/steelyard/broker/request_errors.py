@@ -13,8 +13,6 @@ from steelyard.errors import (
 from steelyard.wire.codes import ResponseCode
 from steelyard.wire.command import Command, response_to
 
-__all__ = ["error_response", "invalid_parameter", "request_error", "system_error"]
-
 _MAX_REMARK_LENGTH = 1_000
 
 

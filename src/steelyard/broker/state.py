@@ -48,9 +48,6 @@ from steelyard.wire.message_ids import make_unique_key, month_bounds, unique_key
 from steelyard.wire.properties import encode_properties
 from steelyard.wire.property_names import CLUSTER, REGION, TRACE_ON
 
-__all__ = ["BrokerCoreState", "BrokerProperties", "RequestHandler"]
-
-
 _TRUE = "true"
 
 

@@ -14,21 +14,6 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, TypeVar
 
-__all__ = [
-    "DAY",
-    "HOUR",
-    "MINUTE",
-    "DailyTotals",
-    "EventCounters",
-    "LabeledCounter",
-    "StatsWindow",
-    "TrafficCounter",
-    "TrafficRates",
-    "TrafficStats",
-    "WindowTotals",
-]
-
-
 K = TypeVar("K")
 
 _SECOND_MS = 1_000

@@ -15,8 +15,6 @@ from steelyard.wire.bodies.groups import (
 )
 from steelyard.wire.codes import ResponseCode
 
-__all__ = ["SubscriptionGroups"]
-
 
 class SubscriptionGroups(SavedTable[SubscriptionGroupConfig]):
     """The table of groups."""

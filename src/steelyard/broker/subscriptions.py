@@ -12,15 +12,6 @@ from steelyard.model import ExpressionType, normalize_tags
 from steelyard.model.reserved_names import RETRY_PREFIX
 from steelyard.wire.bodies.heartbeat import SubscriptionBody
 
-__all__ = [
-    "GroupSubscriptions",
-    "SubscriptionSignature",
-    "SubscriptionsByTopic",
-    "estimate_bytes",
-    "newest_by_topic",
-    "signature_of",
-]
-
 SubscriptionsByTopic: TypeAlias = Mapping[str, SubscriptionBody]
 """The subscriptions of one member, by topic."""
 

@@ -20,8 +20,6 @@ from steelyard.wire.codes import ResponseCode
 from steelyard.wire.command import Peer
 from steelyard.wire.limits import FRAME_BYTES, JSON_MARKS
 
-__all__ = ["CreationRateLimit", "SavedTable", "TableSizeLimit", "next_data_version"]
-
 V = TypeVar("V")
 
 

@@ -1,7 +1,5 @@
 """Recurring work and epochs by a clock that may be set back."""
 
-__all__ = ["first_epoch", "is_due"]
-
 
 def is_due(due_ms: int, gap_ms: int, now_ms: int) -> bool:
     """Return whether work that recurs every ``gap_ms``, next at ``due_ms``, is due.

@@ -27,8 +27,6 @@ from steelyard.wire.bodies.common import TableVersion
 from steelyard.wire.bodies.topics import TopicConfig, TopicConfigTable
 from steelyard.wire.codes import ResponseCode
 
-__all__ = ["INHERIT", "READ", "WRITE", "BrokerTopic", "BrokerTopics"]
-
 INHERIT, WRITE, READ = 1, 2, 4
 """Bits of a topic's permission; a topic with the first one is a template for others."""
 

@@ -41,8 +41,6 @@ from steelyard.wire.properties import decode_properties
 from steelyard.wire.property_names import CHECK_TIMES, PREPARED_QUEUE_OFFSET, PRODUCER_GROUP, UNIQUE_KEY
 from steelyard.wire.record import MessageRecord, encode_record
 
-__all__ = ["record_durable_progress", "tick"]
-
 _CHECKS_PER_TICK = 200
 _BYTES_PER_TICK = 8 << 20
 """The limit of one tick: the event loop waits meanwhile."""

@@ -37,19 +37,6 @@ from steelyard.wire.property_names import (
 )
 from steelyard.wire.record import MessageRecord, decode_record, decode_records
 
-__all__ = [
-    "HALF_PLACE",
-    "catch_up",
-    "committed_place",
-    "first_offset_of",
-    "half_record_at",
-    "immunity_ms",
-    "load_new",
-    "write_outcome",
-    "write_replaced",
-]
-
-
 HALF_PLACE = QueuePlace(HALF_TOPIC, 0)
 
 _HALF_KEY, _OP_KEY = HALF_TOPIC.encode(), HALF_OP_TOPIC.encode()

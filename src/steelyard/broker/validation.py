@@ -19,23 +19,6 @@ from steelyard.wire.command import Command
 from steelyard.wire.header_codec import Header
 from steelyard.wire.headers.table import HEADER_OF_REQUEST
 
-__all__ = [
-    "BROKER_GROUPS",
-    "CHECKED_HEADERS",
-    "GROUP_ATTRIBUTES",
-    "TOPIC_ATTRIBUTES",
-    "AttributeRules",
-    "apply_attribute_changes",
-    "check_broker",
-    "check_cluster",
-    "check_group",
-    "check_not_broker_group",
-    "check_request_names",
-    "check_topic",
-    "parse_attribute_changes",
-]
-
-
 BROKER_GROUPS = frozenset({TRANSACTION_GROUP, TIMER_GROUP})
 """Groups whose offsets are the broker's own progress: clients may not change them."""
 

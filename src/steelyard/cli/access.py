@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from steelyard.client.admin.admin_session import BrokerInstance
     from steelyard.client.sync.admin import Admin
 
-__all__ = ["app"]
-
 app = CommandGroup("access", "Users and what they may do.")
 _user_commands = CommandGroup("user", "Users, on Apache RocketMQ from 5.3 on.")
 _policy_commands = CommandGroup("policy", "What users may do, on Apache RocketMQ from 5.3 on.")

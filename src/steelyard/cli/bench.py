@@ -19,9 +19,6 @@ from steelyard.model.time_text import parse_duration_s
 if TYPE_CHECKING:
     from steelyard.cli.bench_run import BenchLoad
 
-__all__ = ["app"]
-
-
 app = CommandGroup("bench", "Measure the throughput and latency of a cluster.")
 
 _MAX_BODY_BYTES = 4 << 20

@@ -27,16 +27,6 @@ if TYPE_CHECKING:
     from steelyard.client.config import ClientConfig
     from steelyard.model import Queue
 
-__all__ = [
-    "BenchLatencyHistogram",
-    "BenchLoad",
-    "BenchReadOptions",
-    "BenchStats",
-    "read_own_topic",
-    "read_topic",
-    "run_load",
-]
-
 
 @asynccontextmanager
 async def _bench_topic(config: "ClientConfig", topic_name: str | None, queues: int) -> AsyncIterator[str]:

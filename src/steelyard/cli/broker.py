@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     )
     from steelyard.client.sync.admin import Admin
 
-__all__ = ["app"]
-
 app = CommandGroup("broker", "List and describe brokers, change their settings, stop and allow writes.")
 _config = CommandGroup("config", "Show the settings of a broker, and change some while it runs.")
 app.add_typer(_config)

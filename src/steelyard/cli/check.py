@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from steelyard.cli.check_rules import CheckResult, Thresholds
     from steelyard.cli.check_run import ClusterChecks
 
-__all__ = ["app"]
-
 app = CommandGroup(
     "check",
     "Check health in one line, for monitoring. Exit codes are those of Nagios plug-ins, unlike other commands: 0 ok, "

@@ -21,22 +21,6 @@ from steelyard.client.diagnostics import NameServerFacts, ServerKind
 from steelyard.model import Permission, QueueCounts
 from steelyard.model.time_text import format_duration
 
-__all__ = [
-    "NO_THRESHOLDS",
-    "CheckMetric",
-    "CheckReason",
-    "CheckResult",
-    "CheckStatus",
-    "RoundTrip",
-    "Thresholds",
-    "add_dead_letters",
-    "evaluate_cluster",
-    "evaluate_group",
-    "evaluate_send",
-    "evaluate_topic",
-    "worst_status",
-]
-
 
 class CheckStatus(IntEnum):
     """How bad it is. The number is the exit code."""

@@ -45,9 +45,6 @@ if TYPE_CHECKING:
     from steelyard.client.admin.group_description import GroupDescription
     from steelyard.client.config import ClientConfig
 
-__all__ = ["CheckOptions", "ClusterChecks", "changed_lines", "result_of", "run_checks"]
-
-
 _PROBED_QUEUES = 32
 """Queues in which the oldest message is searched, starting with those consumed longest ago."""
 _NAME_SERVER_TIMEOUT_S = 3.0

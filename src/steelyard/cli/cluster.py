@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from steelyard.client.admin.topics import TopicThroughput
     from steelyard.client.sync.admin import Admin
 
-__all__ = ["app"]
-
 app = CommandGroup("cluster", "Show the whole cluster: brokers, name servers, throughput, latency.")
 _name_servers = CommandGroup("name-server", "List name servers, and change their settings.")
 _config = CommandGroup("config", "Show the settings of name servers, and change some while they run.")

@@ -12,8 +12,6 @@ import typer
 
 from steelyard.cli.shared.commands import COMPLETE_VARIABLE, help_examples
 
-__all__ = ["completion"]
-
 # zsh runs the file as a function on first use, which has to complete right then.
 _ZSH_REGISTER = "compdef _steelyard_completion steelyard"
 _ZSH_AUTOLOAD = f"""if [ "$funcstack[1]" = "_steelyard" ]; then

@@ -16,8 +16,6 @@ from steelyard.cli.shared.options import ClientOptions, TopicsArgument, option
 from steelyard.errors import ConfigurationError
 from steelyard.model.time_text import TIME_HINT, parse_time
 
-__all__ = ["consume"]
-
 _MAX_WORKERS = 1_000
 
 

@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from steelyard.client.consumer.notifications import Rebalanced
     from steelyard.model import Queue
 
-__all__ = ["ConsumeOptions", "read_as_member", "read_without_group", "tools_consumer"]
-
-
 _POLL_S = 0.5
 _POLL_MAX = 1_000
 _PULL_BATCH = 256

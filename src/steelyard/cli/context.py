@@ -22,8 +22,6 @@ from steelyard.cli.shared.options import ClientOptions, YesOption, argument, con
 from steelyard.cli.shared.output import Output, columns
 from steelyard.errors import ConfigurationError
 
-__all__ = ["app"]
-
 app = CommandGroup("context", "Name clusters, and choose the one to use.")
 
 

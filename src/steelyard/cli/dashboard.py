@@ -18,8 +18,6 @@ from steelyard.cli.shared.options import TOKEN_VARIABLE, ClientOptions, option
 if TYPE_CHECKING:
     from steelyard.client.sync.admin import Admin
 
-__all__ = ["dashboard"]
-
 
 @help_examples(
     "steelyard dashboard",

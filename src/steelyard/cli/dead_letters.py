@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from steelyard.client.sync.admin import Admin
     from steelyard.model import Queue, StoredMessage
 
-__all__ = ["app"]
-
 app = CommandGroup("dead-letters", "Show messages that groups gave up, and redeliver them.")
 
 _PAGE_SIZE = 500

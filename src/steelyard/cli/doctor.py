@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from steelyard.model.finding import Finding
 
-__all__ = ["doctor"]
-
 _COLUMNS = columns("mark", "about", "what", "next_step")
 _MARK_STYLES = {"ok": "green", "look": "bold yellow", "wrong": "bold red"}
 _MARKS = {"ok": "ok", "warning": "look", "error": "wrong"}

@@ -41,18 +41,6 @@ from steelyard.version import __version__
 if TYPE_CHECKING:
     from steelyard.cli.shared.options import ClientOptions
 
-__all__ = [
-    "LocalEnvironment",
-    "collect_environment",
-    "diagnose",
-    "diagnose_brokers",
-    "diagnose_environment",
-    "diagnose_groups",
-    "diagnose_name_servers",
-    "diagnose_topics",
-    "exit_code_of",
-]
-
 
 def _ok(subject: str, message: str) -> Finding:
     return Finding("", message, Severity.OK, subject)

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from steelyard.client.admin.group_description import GroupDescription
     from steelyard.client.sync.admin import Admin
 
-__all__ = ["app"]
-
 _MIN_INTERVAL_S = 0.05
 
 app = CommandGroup("group", "Show consumer groups: who owns which queue and why, and the lag; change groups.")

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from steelyard.client.admin.rebalance_history import MembershipChange, QueueMove, RebalanceRecord
     from steelyard.client.sync.admin import Admin
 
-__all__ = ["SeenMemberChanges", "history_rows", "show_history"]
-
 _FOLLOW_EVERY_S = 0.5
 _SAME_CHANGE_WITHIN = timedelta(seconds=2)
 """What two brokers report of a member within this time is the same change."""
@@ -61,7 +59,7 @@ def show_history(
 
 
 def _print_history(out: Output, history: "Sequence[RebalanceRecord]") -> None:
-    out.print_rows(_COLUMNS, history_rows(history, short=out.is_table), if_empty="nothing moved")
+    out.print_rows(_COLUMNS, _history_rows(history, short=out.is_table), if_empty="nothing moved")
     if out.is_table and history:
         from steelyard.client.admin.rebalance_history import group_rebalances
 
@@ -79,7 +77,7 @@ def _follow_history(admin: "Admin", out: Output, group: str, start: datetime | N
         history = [record for record in history if start is None or record.at >= start][-limit:]
         known = SeenMemberChanges()
         while True:
-            rows = history_rows(history, short=out.is_table, seen=known)
+            rows = _history_rows(history, short=out.is_table, seen=known)
             if out.is_table:
                 for row in rows:
                     make_console().print(printable(_history_line(row)), soft_wrap=True)
@@ -106,7 +104,7 @@ class SeenMemberChanges:
         return before is not None and abs(change.at - before) < _SAME_CHANGE_WITHIN
 
 
-def history_rows(
+def _history_rows(
     history: "Iterable[RebalanceRecord]", *, short: bool, seen: SeenMemberChanges | None = None
 ) -> Iterator[dict[str, object]]:
     """Return a row for each membership change, each queue that moved, and each end of a rebalance.

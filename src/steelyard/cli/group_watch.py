@@ -24,8 +24,6 @@ from steelyard.model.time_text import format_duration
 if TYPE_CHECKING:
     from steelyard.client.config import ClientConfig
 
-__all__ = ["changes_between", "group_grid", "group_table", "print_group", "watch_group"]
-
 
 def watch_group(config: "ClientConfig", group: str, *, interval_s: float, count: int | None, is_terminal: bool) -> None:
     """Show a group until stopped, or until it changed so many times."""

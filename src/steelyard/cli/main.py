@@ -17,9 +17,6 @@ from steelyard.cli.shared.commands import PanelGroup, add_command, run_app
 from steelyard.cli.shared.terminal import guard_output, open_missing_streams
 from steelyard.version import __version__
 
-__all__ = ["COMMANDS", "app", "main"]
-
-
 COMMANDS: dict[str, dict[str, str]] = {
     "Run and use a cluster": {
         "up": "Run a name server and brokers here, with a dashboard, until Ctrl-C.",

@@ -16,8 +16,6 @@ from steelyard.cli.shared.units import format_time
 if TYPE_CHECKING:
     from steelyard.client.sync.admin import Admin
 
-__all__ = ["app"]
-
 app = CommandGroup("member", "Show the members of a group.")
 
 

@@ -33,8 +33,6 @@ from steelyard.model.time_text import parse_time
 if TYPE_CHECKING:
     from steelyard.client.sync.admin import Admin
 
-__all__ = ["app"]
-
 app = CommandGroup("message", "Find messages, trace them, and have them redelivered.")
 
 _MAX_COUNT = 10_000

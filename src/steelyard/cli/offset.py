@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from steelyard.client.admin.offsets import ResetPlan
     from steelyard.client.sync.admin import Admin
 
-__all__ = ["app"]
-
 app = CommandGroup("offset", "Show committed offsets of groups, and reset them.")
 
 _QUEUE = ("topic", "broker", "#queue_id:queue")

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from steelyard.client.config import ClientConfig
     from steelyard.model import OffsetRange
 
-__all__ = ["SparkRunOptions", "app", "run_job"]
-
 
 class _PrintableBatch(Protocol):
     """A batch that is done; its text is printed as progress."""
@@ -104,7 +102,7 @@ def _print_status(line: str) -> None:
     print("steelyard:", printable(line), file=sys.stderr)
 
 
-def run_job(name: str, spark: SparkRunOptions, work: _SparkJob, summary: Callable[[int], str]) -> None:
+def _run_job(name: str, spark: SparkRunOptions, work: _SparkJob, summary: Callable[[int], str]) -> None:
     """Run a job to its end, or until it is stopped; ``summary`` describes what was done with so many rows."""
     with stderr_warnings(), spark.session(name) as running, stop_on_signals() as stop, _batch_progress(name) as report:
         begin = time.monotonic()
@@ -243,7 +241,7 @@ def _archive(
         _print_plan(f"archive to {options.to}, {stream.trigger}", stream.checkpoint, outlook.ranges, str(outlook))
         return
     _print_shared_paths(spark.master, options.to, stream.checkpoint)
-    run_job(
+    _run_job(
         f"archive {', '.join(topic)}",
         spark,
         lambda running, report, is_stopped: archive.run(running, options, JobControl(report, is_stopped)),
@@ -302,7 +300,7 @@ def _aggregate(
             return
         _print_shared_paths(spark.master, *filter(None, [options.to]), stream.checkpoint)
         out = make_console()
-        run_job(
+        _run_job(
             f"aggregate {', '.join(topic)}",
             spark,
             lambda running, report, is_stopped: aggregate.run(
@@ -359,7 +357,7 @@ def _replay(
     _print_shared_paths(spark.master, *filter(None, [options.source, options.checkpoint]))
     if checkpoint is None:
         _print_status("without --checkpoint an interrupted replay starts over")
-    run_job(
+    _run_job(
         f"replay to {to_topic}",
         spark,
         lambda running, report, is_stopped: replay.run(running, options, JobControl(report, is_stopped)),

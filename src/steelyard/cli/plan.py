@@ -12,8 +12,6 @@ from steelyard.cli.shared.options import ClientOptions, option
 from steelyard.cli.shared.terminal import make_console
 from steelyard.errors import ConfigurationError
 
-__all__ = ["plan"]
-
 
 @help_examples(
     "steelyard plan --queues 16 --members 1..3",

@@ -39,17 +39,6 @@ if TYPE_CHECKING:
 
     from steelyard.client.config import ClientConfig
 
-__all__ = [
-    "example_input",
-    "load_strategy",
-    "parse_member_counts",
-    "plan_live_group",
-    "print_example_plans",
-    "print_one_plan",
-    "read_plan_file",
-]
-
-
 MAX_QUEUES = 4096
 MAX_MEMBERS = 62
 """Each member is drawn as one letter or digit."""

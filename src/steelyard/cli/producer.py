@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from steelyard.client.admin.producers import ProducerStatus
     from steelyard.client.sync.admin import Admin
 
-__all__ = ["app"]
-
 app = CommandGroup("producer", "List producers, and the latency they measure.")
 
 _ProducerGroupArgument = Annotated[str, argument(metavar="GROUP", help="The producers' group.")]

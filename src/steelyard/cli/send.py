@@ -46,9 +46,6 @@ if TYPE_CHECKING:
     from steelyard.client.producer.send_result import SendResult
     from steelyard.client.sync.producer import Producer
 
-__all__ = ["LineFormat", "MessageTemplate", "from_body", "from_json", "from_lines", "from_stdin", "send"]
-
-
 _MAX_MESSAGE_BYTES = 4 << 20
 """Brokers accept no more either."""
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from steelyard.store.log_scan import ScannedRecord
     from steelyard.store.verify import VerificationReport
 
-__all__ = ["app"]
-
 _EXIT_DAMAGED = 1
 _INDEX_BATCH = 10_000
 

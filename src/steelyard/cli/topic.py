@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from steelyard.client.admin.topics import TopicDescription
     from steelyard.client.sync.admin import Admin
 
-__all__ = ["app"]
-
 app = CommandGroup("topic", "List and describe topics, create, change and delete them.")
 
 _NewTopicArgument = Annotated[str, argument(metavar="TOPIC", help="The topic's name.")]

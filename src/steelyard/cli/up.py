@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from steelyard.dashboard.server import Dashboard
     from steelyard.serve.cluster import RunningCluster
 
-__all__ = ["FlushMode", "up"]
-
 _DEFAULT_DATA_DIR = Path("steelyard-data")
 
 

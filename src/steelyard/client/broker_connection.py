@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from steelyard.wire.signing import Credentials
 
-__all__ = ["FIRST_SESSION_OPAQUE", "BrokerConnection", "ConnectionSettings"]
-
 FIRST_SESSION_OPAQUE = 1 << 30
 """Request numbers (opaques) from here on are this class's own; below they are a member's."""
 

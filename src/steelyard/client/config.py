@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
     from steelyard.net.tls import Tls
 
-__all__ = ["DEFAULT_NAMESRV", "NAMESRV_ENVIRONMENT", "ClientConfig", "NamesrvOrConfig", "signature_with_options"]
-
-
 NAMESRV_ENVIRONMENT = "NAMESRV_ADDR"
 DEFAULT_NAMESRV = "localhost:9876"
 

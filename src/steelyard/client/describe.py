@@ -23,20 +23,6 @@ from steelyard.wire import property_names as names
 from steelyard.wire.message_ids import parse_grpc_key, parse_offset_id, parse_unique_key
 from steelyard.wire.sysflag import COMPRESSED, TRANSACTION_BITS, TransactionFlag
 
-__all__ = [
-    "MessageHistory",
-    "MessageProperty",
-    "describe_hot_queues",
-    "describe_message_id",
-    "describe_skew",
-    "message_history",
-    "message_properties",
-    "resolve_member",
-    "short_names",
-    "shorten_ids",
-]
-
-
 _TRANSACTIONS = {
     TransactionFlag.PREPARED: "half",
     TransactionFlag.COMMITTED: "committed",

@@ -12,8 +12,6 @@ from steelyard.wire.bodies.heartbeat import CheckClientRequest, SubscriptionBody
 from steelyard.wire.codes import RequestCode
 from steelyard.wire.command import Command
 
-__all__ = ["check_sql_filter"]
-
 
 async def check_sql_filter(session: Session, group: str, subscription: Subscription) -> None:
     """Raise SubscriptionUnreadable if a broker of the topic rejects the filter; tags and a missing topic pass."""

@@ -15,8 +15,6 @@ from steelyard.net.addresses import parse_address
 from steelyard.net.clock import now_ms
 from steelyard.wire.message_ids import make_unique_key, month_bounds, unique_key_prefix
 
-__all__ = ["UniqueKeys", "client_id", "local_address"]
-
 _STARTED_NS = time.time_ns()
 _LOOPBACK = "127.0.0.1"
 

@@ -15,9 +15,6 @@ from typing import Any, ClassVar, TypeVar
 from steelyard.errors import ConfigurationError
 from steelyard.net.event_loop import new_event_loop
 
-__all__ = ["SIGNAL_CHECK_S", "LoopThread", "call_in_thread"]
-
-
 T = TypeVar("T")
 
 SIGNAL_CHECK_S = 0.5

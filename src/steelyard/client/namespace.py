@@ -11,8 +11,6 @@ from msgspec import structs
 from steelyard.model import Queue, StoredMessage
 from steelyard.model.reserved_names import DLQ_PREFIX, RETRY_PREFIX, is_system_group, is_system_topic
 
-__all__ = ["ClientNamespace"]
-
 _PREFIXES = (RETRY_PREFIX, DLQ_PREFIX)
 
 

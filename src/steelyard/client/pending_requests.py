@@ -14,8 +14,6 @@ from steelyard.errors import SteelyardError
 from steelyard.net.clock import steady_ms
 from steelyard.wire.command import Command
 
-__all__ = ["FutureResponse", "PendingRequest", "PendingRequests", "ResponseHandler"]
-
 _NEVER_MS = 1 << 62
 
 

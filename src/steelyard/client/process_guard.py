@@ -10,9 +10,6 @@ from typing import Self
 
 from steelyard.errors import ConfigurationError
 
-__all__ = ["AsyncClient", "ProcessGuard", "closed_error"]
-
-
 _current_pid = os.getpid()
 
 

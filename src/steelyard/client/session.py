@@ -32,15 +32,6 @@ from steelyard.wire.command import RESPONSE_FLAG, Command, response_to
 from steelyard.wire.headers.group import UnregisterClient
 from steelyard.wire.signing import sign_command
 
-__all__ = [
-    "IDLE_CONNECTION_MS",
-    "UNROUTED_GRACE_MS",
-    "ConnectionRetention",
-    "RequestHandler",
-    "Session",
-]
-
-
 UNROUTED_GRACE_MS = 300_000
 """How long to keep connecting to a broker that no route names."""
 IDLE_CONNECTION_MS = 120_000

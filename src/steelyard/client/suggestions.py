@@ -5,8 +5,6 @@ from difflib import get_close_matches
 
 from steelyard.errors import GroupNotFound, TopicNotFound
 
-__all__ = ["closest_match", "group_not_found", "topic_not_found", "topic_unknown"]
-
 _MAX_COMPARED = 10_000
 """Comparing is slow: of more names only those with the same first letter are compared."""
 

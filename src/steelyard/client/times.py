@@ -5,9 +5,6 @@ from datetime import UTC, datetime, timedelta
 from steelyard.balance.group.actions import StartAt, StartPosition
 from steelyard.errors import ConfigurationError
 
-__all__ = ["StartFrom", "TimeOrAge", "from_epoch_ms", "parse_start", "resolve_epoch_ms", "to_epoch_ms"]
-
-
 StartFrom = str | datetime
 """``"first"``, ``"last"``, or a time, which needs a zone."""
 

@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 
     from steelyard.client.session import Session
 
-__all__ = ["TopicRoutes", "find_route", "list_topics"]
-
-
 _REFRESH_S = 30.0
 _FORCED_REFRESH_GAP_S = 1.0
 """The least time between look-ups that failed sends trigger."""

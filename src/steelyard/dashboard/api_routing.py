@@ -38,20 +38,6 @@ from steelyard.errors import (
     TransportError,
 )
 
-__all__ = [
-    "ApiFailure",
-    "ApiRequest",
-    "action_route",
-    "copy_fields",
-    "error_response",
-    "json_response",
-    "live_route",
-    "preview_route",
-    "query_route",
-    "stream_route",
-]
-
-
 S = TypeVar("S", bound=Struct)
 T = TypeVar("T")
 

@@ -24,8 +24,6 @@ from steelyard.dashboard.context import DashboardContext
 from steelyard.dashboard.metrics import metrics_response
 from steelyard.errors import SteelyardError
 
-__all__ = ["make_app"]
-
 _API_MODULES = (overview, topics, groups, plan, offsets, messages, tail, dead_letters, producers, brokers)
 
 

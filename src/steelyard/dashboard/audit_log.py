@@ -6,8 +6,6 @@ import os
 from datetime import UTC, datetime
 from pathlib import Path
 
-__all__ = ["write_audit_entry"]
-
 _AUDIT_LOGGER = "steelyard.dashboard.audit"  # the logger of the entries
 
 _log = logging.getLogger(_AUDIT_LOGGER)

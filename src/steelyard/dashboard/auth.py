@@ -19,8 +19,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from steelyard.dashboard.api_routing import ApiFailure, json_response
 from steelyard.dashboard.options import DashboardOptions
 
-__all__ = ["AuthMiddleware"]
-
 _CSRF_HEADER = "x-steelyard"  # every POST must carry it, with any value
 
 _PUBLIC_PATHS = ("/static/", "/favicon")

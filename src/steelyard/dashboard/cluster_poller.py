@@ -43,9 +43,6 @@ from steelyard.model.finding import Finding
 from steelyard.model.reserved_names import DLQ_PREFIX
 from steelyard.net.clock import now_ms, steady_ms
 
-__all__ = ["ClusterPoller", "PolledCluster", "cluster_poller"]
-
-
 _MAX_POINTS = 600  # twenty minutes, a point every two seconds
 _RATE_WINDOW_MS = 6_000  # the window of the rates of brokers
 _GAP_MS = 15_000  # points that are further apart are not connected in a chart

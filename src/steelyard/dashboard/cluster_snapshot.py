@@ -16,18 +16,6 @@ from steelyard.client.times import to_epoch_ms
 from steelyard.model.finding import Finding
 from steelyard.model.reserved_names import RETRY_PREFIX
 
-__all__ = [
-    "DashboardSnapshot",
-    "GroupRow",
-    "RatePoint",
-    "ServerRow",
-    "TopicRow",
-    "WarningRow",
-    "group_row",
-    "server_row",
-    "topic_row",
-]
-
 
 class ServerRow(Struct, frozen=True, kw_only=True):
     """A server: a broker's master, or one of its replicas."""

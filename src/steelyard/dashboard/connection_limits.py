@@ -10,8 +10,6 @@ from typing import cast
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-__all__ = ["BrowserConnection"]
-
 _MAX_CONNECTIONS = 500
 """Those beyond are closed at once. More than are served at a time, so that some browsers still get a 503."""
 _IDLE_TIMEOUT_S = 20.0

@@ -12,8 +12,6 @@ from steelyard.dashboard.options import DashboardOptions
 from steelyard.dashboard.polling import SharedPolls
 from steelyard.metrics.families import MetricFamily
 
-__all__ = ["DashboardContext", "LocalMetrics"]
-
 LocalMetrics = Callable[[], Awaitable[list[MetricFamily]]]
 """Collects the metrics of a cluster that runs in this process; awaited on the dashboard's loop."""
 

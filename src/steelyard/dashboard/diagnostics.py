@@ -9,16 +9,6 @@ from steelyard.dashboard.cluster_snapshot import GroupRow, ServerRow, TopicRow, 
 from steelyard.model.finding import Finding, Severity
 from steelyard.model.time_text import format_duration
 
-__all__ = [
-    "broker_warnings",
-    "dead_letter_warning",
-    "gone_broker_warnings",
-    "group_warnings",
-    "missing_notes",
-    "sort_by_severity",
-    "topic_warnings",
-]
-
 _DISK_WARN, _DISK_CRITICAL = 0.75, 0.90
 """Apache's brokers delete early from the first on, and reject messages from the second on."""
 _DAY_MS = 86_400_000

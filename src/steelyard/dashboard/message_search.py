@@ -22,16 +22,6 @@ from steelyard.dashboard.message_view import MessageRow, message_row
 from steelyard.errors import ConfigurationError
 from steelyard.model import Queue
 
-__all__ = [
-    "MessageSearch",
-    "SearchLimits",
-    "SearchResult",
-    "parse_queues",
-    "search_messages",
-    "tag_filter",
-    "text_filter",
-]
-
 _Limit = Literal["messages", "bytes", "seconds"]
 
 _QUEUES_AT_ONCE = 32

@@ -14,9 +14,6 @@ from steelyard.dashboard.context import DashboardContext
 from steelyard.errors import ConfigurationError, NoMessage
 from steelyard.model import Queue, StoredMessage
 
-__all__ = ["BodyView", "MessageRow", "body_view", "message_at", "message_row"]
-
-
 _MAX_SHOWN_BYTES = 64 * 1024  # how much of a body is shown; all of it can be downloaded
 
 _decoder = getincrementaldecoder("utf-8")

@@ -25,9 +25,6 @@ from steelyard.metrics.families import MetricFamily, MetricNode, SampleRow, merg
 from steelyard.model.reserved_names import DLQ_PREFIX, RETRY_PREFIX, is_system_group, is_system_topic
 from steelyard.net.clock import steady_ms
 
-__all__ = ["collect_cluster_metrics", "metrics_response"]
-
-
 _PART_TIMEOUT_S = 4.0  # the timeout of each part: a scrape waits for ten seconds by default
 _MAX_ROWS = 20_000  # pairs of group and topic that are exported of one broker
 _MAX_GROUPS = 1_000  # groups whose members are counted: each takes requests of its own

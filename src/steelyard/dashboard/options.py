@@ -7,8 +7,6 @@ from pathlib import Path
 from steelyard.errors import ConfigurationError
 from steelyard.net.server import is_loopback, is_wildcard
 
-__all__ = ["DASHBOARD_PORT", "DashboardOptions"]
-
 DASHBOARD_PORT = 9877  # the default port, beside that of the name server
 
 _MIN_TOKEN_LENGTH = 16

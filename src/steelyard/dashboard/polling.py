@@ -9,8 +9,6 @@ from typing import Any, TypeVar
 
 from steelyard.errors import SteelyardError
 
-__all__ = ["PollFailure", "SharedPolls"]
-
 T = TypeVar("T")
 
 _LINGER_S = 10.0

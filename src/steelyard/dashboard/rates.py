@@ -5,8 +5,6 @@ from collections import deque
 from collections.abc import Collection, Hashable, Mapping
 from typing import Generic, TypeVar
 
-__all__ = ["PollQueue", "RateMeter"]
-
 K = TypeVar("K", bound=Hashable)
 
 _WINDOW_MS = 12_000  # Java's members commit every five seconds: a shorter window would show jumps and pauses

@@ -22,8 +22,6 @@ from steelyard.client.times import to_epoch_ms
 from steelyard.dashboard.context import DashboardContext
 from steelyard.model import Queue, sort_names, sort_queues
 
-__all__ = ["GroupHistory", "HistoryRecord", "ObservedMoves", "history_for"]
-
 _OwnerIndex = dict[str, dict[str, list[int | tuple[int, ...]]]]
 """Broker → topic → for each queue the index of its owner in the list of names: -1 for none, a tuple for several."""
 

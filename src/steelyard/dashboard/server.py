@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from steelyard.dashboard.context import DashboardContext, LocalMetrics
 
-__all__ = ["Dashboard", "is_installed"]
-
 _log = logging.getLogger("steelyard.dashboard")
 
 _SHUTDOWN_TIMEOUT_S = 1

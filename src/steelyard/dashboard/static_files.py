@@ -16,8 +16,6 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-__all__ = ["ROUTES", "STATIC_DIRECTORY", "StaticFile", "asset_version", "index", "load_files", "login_page"]
-
 STATIC_DIRECTORY = Path(__file__).parent / "static"
 
 _MEDIA_TYPES = {

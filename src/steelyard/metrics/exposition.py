@@ -10,8 +10,6 @@ from enum import Enum
 
 from steelyard.metrics.families import HistogramSample, MetricFamily, MetricType, Sample
 
-__all__ = ["Exposition", "format_exposition"]
-
 
 class Exposition(Enum):
     """A text format; its value is the content type."""

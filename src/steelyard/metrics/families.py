@@ -16,20 +16,6 @@ from msgspec import Struct
 
 from steelyard.errors import ConfigurationError
 
-__all__ = [
-    "NODE_LABELS",
-    "Histogram",
-    "HistogramSample",
-    "MetricCatalog",
-    "MetricFamily",
-    "MetricNode",
-    "MetricSpec",
-    "MetricType",
-    "Sample",
-    "SampleRow",
-    "merge_families",
-]
-
 
 class Histogram:
     """Counts of values in buckets with fixed upper bounds, a total and a sum: no percentiles, no time.

@@ -4,8 +4,6 @@ from enum import Enum
 
 from msgspec import Struct
 
-__all__ = ["Finding", "Severity"]
-
 
 class Severity(Enum):
     """How bad it is."""

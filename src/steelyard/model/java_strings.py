@@ -8,8 +8,6 @@ from functools import lru_cache
 from operator import mul
 from struct import unpack
 
-__all__ = ["java_hash", "tag_hash", "utf16_units"]
-
 _CHUNK_LENGTH = 256
 _POWERS = tuple(pow(31, n, 1 << 32) for n in reversed(range(_CHUNK_LENGTH)))
 

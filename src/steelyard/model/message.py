@@ -15,8 +15,6 @@ from msgspec.structs import force_setattr
 from steelyard.errors import ConfigurationError
 from steelyard.model.queue import Queue
 
-__all__ = ["KEYS", "RESERVED_PROPERTIES", "TAGS", "UNIQUE_KEY", "Message", "StoredMessage", "host_hex", "offset_id"]
-
 KEYS = "KEYS"
 TAGS = "TAGS"
 UNIQUE_KEY = "UNIQ_KEY"

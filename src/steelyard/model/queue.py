@@ -12,8 +12,6 @@ from typing import NamedTuple
 from steelyard.errors import ConfigurationError
 from steelyard.model.java_strings import utf16_units
 
-__all__ = ["OffsetRange", "Queue", "sort_names", "sort_queues"]
-
 _QUEUE_ID = itemgetter(2)
 
 

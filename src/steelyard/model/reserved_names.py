@@ -3,27 +3,6 @@
 Left out: which characters a name may have, and its length (broker/validation.py).
 """
 
-__all__ = [
-    "CLIENT_ID_SUFFIX",
-    "DEFAULT_PRODUCER_GROUP",
-    "DEFAULT_TOPIC",
-    "DLQ_PREFIX",
-    "HALF_OP_TOPIC",
-    "HALF_TOPIC",
-    "NOT_WRITABLE_TOPICS",
-    "REBALANCE_HISTORY_TOPIC",
-    "RETRY_PREFIX",
-    "SYSTEM_GROUPS",
-    "SYSTEM_GROUP_PREFIX",
-    "TIMER_GROUP",
-    "TIMER_TOPIC",
-    "TRACE_TOPIC",
-    "TRANSACTION_GROUP",
-    "UNRESOLVED_TRANSACTIONS_TOPIC",
-    "is_system_group",
-    "is_system_topic",
-]
-
 RETRY_PREFIX, DLQ_PREFIX = "%RETRY%", "%DLQ%"
 """Prefixes of the topics of a group: its retry topic, and its dead letter topic."""
 

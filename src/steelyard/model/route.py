@@ -15,8 +15,6 @@ from steelyard.errors import ConfigurationError
 from steelyard.model.java_strings import utf16_units
 from steelyard.model.queue import Queue, sort_queues
 
-__all__ = ["BrokerAddresses", "Permission", "PublishList", "QueueCounts", "TopicRoute"]
-
 _MASTER_ID = 0
 
 # A route comes from a peer: a wrong or hostile number must not become a list that fills the memory.

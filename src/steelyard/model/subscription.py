@@ -10,8 +10,6 @@ from enum import Enum
 from steelyard.errors import ConfigurationError
 from steelyard.model.java_strings import java_hash
 
-__all__ = ["ExpressionType", "Subscription", "normalize_tags"]
-
 _ALL_TAGS = "*"
 
 # What Java trims. Python trims more: U+00A0 is part of a tag for every other member.

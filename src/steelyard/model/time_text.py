@@ -8,8 +8,6 @@ from datetime import datetime, timedelta
 
 from steelyard.errors import ConfigurationError
 
-__all__ = ["TIME_HINT", "format_duration", "parse_duration_s", "parse_time"]
-
 TIME_HINT = "write a time such as 2026-11-01T08:00:00Z, or '2 hours ago'"
 
 _UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}

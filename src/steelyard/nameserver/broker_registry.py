@@ -48,18 +48,6 @@ from steelyard.wire.command import CloseConnection, Peer
 from steelyard.wire.headers.nameserver import RegisterBroker
 from steelyard.wire.json_body import ById
 
-__all__ = [
-    "READ",
-    "WRITE",
-    "BrokerRegistry",
-    "BrokerReplica",
-    "BrokerTable",
-    "RegisteredBroker",
-    "RegistrationResult",
-    "remove_write_permission",
-]
-
-
 MASTER = 0
 """The broker id of a master; all others are its replicas."""
 

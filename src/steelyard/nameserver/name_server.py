@@ -79,9 +79,6 @@ from steelyard.wire.headers.nameserver import (
 from steelyard.wire.json_body import ById, JsonBody, always_written
 from steelyard.wire.limits import FRAME_BYTES, REGISTRATION_MARKS
 
-__all__ = ["HANDLERS", "NameServerCore"]
-
-
 T = TypeVar("T")
 
 _CODES = frozenset(Code)

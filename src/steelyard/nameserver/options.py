@@ -14,8 +14,6 @@ from steelyard.errors import ConfigurationError
 from steelyard.nameserver.validation import request_error
 from steelyard.wire.codes import ResponseCode
 
-__all__ = ["NameServerOptions", "apache_settings", "apply_apache_settings"]
-
 
 @dataclass(frozen=True, slots=True)
 class NameServerOptions:

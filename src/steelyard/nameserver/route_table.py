@@ -11,8 +11,6 @@ from msgspec.structs import replace
 from steelyard.nameserver.validation import MAX_MAPPED_QUEUES, MAX_QUEUE_ENTRIES, MAX_TOPIC_NAME_BYTES
 from steelyard.wire.bodies.topics import QueueEntry, QueueMapping
 
-__all__ = ["RouteTable"]
-
 
 class RouteTable:
     """Queues by topic and broker. `put` and `put_mapping` return False if there is no room."""

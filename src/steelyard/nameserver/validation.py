@@ -11,23 +11,6 @@ from steelyard.errors import ServerError, SteelyardError, error_for
 from steelyard.wire.codes import ResponseCode
 from steelyard.wire.command import Command, response_to
 
-__all__ = [
-    "MAX_BROKER_ADDRESSES",
-    "MAX_FILTER_SERVERS",
-    "MAX_KEY_VALUES",
-    "MAX_KEY_VALUE_BYTES",
-    "MAX_MAPPED_QUEUES",
-    "MAX_NAME_BYTES",
-    "MAX_QUEUE_ENTRIES",
-    "MAX_TOPIC_NAME_BYTES",
-    "check_address",
-    "check_name",
-    "error_response",
-    "find_name_problem",
-    "request_error",
-]
-
-
 MAX_NAME_BYTES = 512
 """The name of a topic, broker, cluster, namespace or key. The longest in use has 255 bytes: a retry topic, made of the
 names of a group and a topic."""

@@ -2,8 +2,6 @@
 
 from steelyard.errors import ConfigurationError
 
-__all__ = ["parse_address", "parse_addresses"]
-
 _EXAMPLE = "write host:port, and ; between several"
 _PORT_DIGITS = 5
 

@@ -29,9 +29,6 @@ from steelyard.wire.frames import FrameDecoder, decode_frame_at, decode_single_f
 if TYPE_CHECKING:
     import ssl
 
-__all__ = ["BlockingConnection", "PipelinedConnection", "wait_readable"]
-
-
 _TIMEVAL = Layout("@ll")
 
 

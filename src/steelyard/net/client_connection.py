@@ -22,9 +22,6 @@ from steelyard.wire.frames import FrameDecoder, decode_single_frame, encode_fram
 if TYPE_CHECKING:
     import ssl
 
-__all__ = ["ClientConnection", "ReconnectingConnection", "open_connection"]
-
-
 _OnCommand = Callable[["ClientConnection", Command], None]
 _OnClosed = Callable[["ClientConnection", str], None]
 

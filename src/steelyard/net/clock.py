@@ -10,8 +10,6 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-__all__ = ["DayClock", "awake_ms", "elapsed_ns", "now_ms", "steady_ms", "steady_ns"]
-
 elapsed_ns = time.monotonic_ns
 """Monotonic nanoseconds by the cheapest clock there is: it is read after every command."""
 

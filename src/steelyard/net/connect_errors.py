@@ -4,8 +4,6 @@ import os
 
 from steelyard.errors import CannotConnect
 
-__all__ = ["connect_error", "describe_error"]
-
 _HOST_MISMATCH_CODES = (62, 64)
 """OpenSSL's codes for a certificate of another host, by name and by address."""
 

@@ -21,8 +21,6 @@ from steelyard.wire.frames import FrameDecoder
 if TYPE_CHECKING:
     import ssl
 
-__all__ = ["ConnectOutcome", "ConnectProbe", "RequestProbe", "probe_connect", "probe_request", "resolve_host"]
-
 _READ_BYTES = 65_536
 _MAX_FIRST_BYTES = 256
 _MAX_ADDRESSES = 4

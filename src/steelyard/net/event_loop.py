@@ -7,8 +7,6 @@ import asyncio
 from collections.abc import Callable
 from importlib.util import find_spec
 
-__all__ = ["PeriodicTimer", "new_event_loop"]
-
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
     """Make a loop."""

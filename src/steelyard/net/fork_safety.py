@@ -8,8 +8,6 @@ descriptor that is another file by then. So each descriptor is redirected to /de
 import os
 from contextlib import suppress
 
-__all__ = ["detach_in_child", "forget_socket"]
-
 _filenos: set[int] = set()
 
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass, fields
 
 from steelyard.errors import ConfigurationError
 
-__all__ = ["ConnectionLimits"]
-
 _MIB = 1 << 20
 
 

@@ -26,18 +26,6 @@ from steelyard.net.server_connection import ServerConnection
 from steelyard.wire.codes import ResponseCode
 from steelyard.wire.command import CloseConnection, Command, Peer, Reply, response_to
 
-__all__ = [
-    "CommandHandler",
-    "RemotingServer",
-    "Replies",
-    "ServerCore",
-    "TcpListener",
-    "is_loopback",
-    "is_wildcard",
-    "reserve_port",
-]
-
-
 Replies: TypeAlias = Sequence[Reply | CloseConnection]
 """What a core wants sent or closed, in this order."""
 

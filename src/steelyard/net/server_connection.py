@@ -17,8 +17,6 @@ from steelyard.wire.frames import FrameDecoder, decode_single_frame, encode_fram
 if TYPE_CHECKING:
     from steelyard.net.server import RemotingServer
 
-__all__ = ["ServerConnection"]
-
 # A read this large means that more has arrived. uvloop would read the same connection up to 32 times, 256 kB each, and
 # all others, heartbeats among them, would wait a tenth of a second.
 _LARGE_READ_BYTES = 65_536

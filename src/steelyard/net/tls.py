@@ -22,8 +22,6 @@ from steelyard.errors import ConfigurationError
 if TYPE_CHECKING:
     import ssl
 
-__all__ = ["Tls", "tls_context"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tls:

@@ -25,8 +25,6 @@ from steelyard.pipelines.stream_runner import JobControl, query_error, run_strea
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["AggregateOptions", "query_result", "run"]
-
 _VIEW = "messages"
 
 _MODES = ("append", "update")

@@ -28,8 +28,6 @@ from steelyard.pipelines.stream_runner import JobControl, run_stream
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["ArchiveOptions", "run"]
-
 _DAY = "date_from_unix_date(cast(unix_micros(stored_at) div 86400000000 AS int))"
 """In UTC, whatever the time zone of the session."""
 

@@ -42,9 +42,6 @@ from steelyard.pipelines.stream_options import connection_options
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["BalanceOptions", "WrittenReport", "run"]
-
-
 _MAX_TOP_KEYS = 1_000
 _MAX_WATCH_S = 24 * 3_600.0
 

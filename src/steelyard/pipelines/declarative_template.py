@@ -14,8 +14,6 @@ from string import Template
 from steelyard.client.config import ClientConfig
 from steelyard.errors import ConfigurationError, how_to_install
 
-__all__ = ["render_project", "write_project"]
-
 _SUFFIX = ".template"
 _TOPIC = re.compile(r"[%|a-zA-Z0-9_-]{1,127}")
 _INDEX = "-index"

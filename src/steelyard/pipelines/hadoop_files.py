@@ -14,8 +14,6 @@ from steelyard.errors import JobFailed
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Files", "HadoopFiles", "absolute_path", "is_local_path", "is_same_filesystem"]
-
 _PARTIAL_SUFFIX = ".half"
 
 

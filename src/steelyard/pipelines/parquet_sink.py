@@ -27,9 +27,6 @@ from steelyard.pipelines.hadoop_files import Files, is_same_filesystem
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Compaction", "ParquetSink", "check_checkpoint_location", "compact", "merge_with_spark", "sort_by_offset"]
-
-
 _PARQUET = ".parquet"
 _BATCH = "batch-"
 _OWNER_FILE = "_checkpoint.txt"

@@ -34,8 +34,6 @@ from steelyard.spark.options import WriteOptions
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["RateLimiter", "ReplayCheckpoint", "ReplayOptions", "ReplayPlan", "parse_rate", "plan_replay", "run"]
-
 
 @dataclass(frozen=True, slots=True)
 class ReplayPlan:

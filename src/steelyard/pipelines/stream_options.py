@@ -24,9 +24,6 @@ from steelyard.spark.task_split import cap_fairly
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["DryRun", "StreamOptions", "Trigger", "connection_options", "lock_checkpoint"]
-
-
 _ONCE = ("once", "available-now", "available_now", "availablenow")
 _SPAN = re.compile(r"(\d{1,6})\s*(ms|s|m|h)")
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}

@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["BatchProgress", "JobControl", "as_steelyard_error", "query_error", "run_stream"]
-
-
 _STEELYARD_ERROR = re.compile(r"steelyard\.errors\.(?:\w+\.)?(\w+): (.+)")
 _MAX_TEXT = 600
 

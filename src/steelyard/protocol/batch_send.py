@@ -20,17 +20,6 @@ from steelyard.wire.headers.send import SendMessageResponse
 from steelyard.wire.properties import encode_properties
 from steelyard.wire.property_names import WAIT
 
-__all__ = [
-    "MAX_BATCH_BYTES",
-    "MAX_BATCH_MESSAGES",
-    "batch_request",
-    "can_batch",
-    "encoded_batch_request",
-    "group_into_batches",
-    "max_batched_bytes",
-    "read_batch_receipts",
-]
-
 MAX_BATCH_BYTES = 1024 * 1024
 """The maximal bytes of a batch. A quarter of what a broker accepts: larger ones are no faster, and a late one costs
 more. It also leaves room for what a broker adds to each message, which some count."""

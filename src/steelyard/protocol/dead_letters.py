@@ -16,8 +16,6 @@ from steelyard.wire import property_names as names
 from steelyard.wire.headers.send import SendMessageV2
 from steelyard.wire.properties import encode_properties
 
-__all__ = ["dead_letter_header"]
-
 _MAX_REASON = 1_000
 _DROPPED_PROPERTIES = (
     names.DELAY_LEVEL,

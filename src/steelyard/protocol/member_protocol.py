@@ -33,8 +33,6 @@ from steelyard.protocol.pull import decode_pull
 from steelyard.protocol.server_requests import RunningStateExtender, serve_request
 from steelyard.wire.command import RESPONSE_FLAG, Command
 
-__all__ = ["DecodedCommand", "MemberProtocol", "OutgoingCommand", "OverdueRequests"]
-
 _SILENT_AFTER_MS = 3_000
 """A broker that let a request time out, and another one this much later, and sent nothing in between, counts as dead.
 One timeout is not enough: it may be slow, and to reconnect costs more than to wait. A name server has no grace."""

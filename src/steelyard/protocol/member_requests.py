@@ -53,8 +53,6 @@ from steelyard.wire.headers.common import GroupRequest
 from steelyard.wire.headers.nameserver import GetRoute
 from steelyard.wire.json_body import QueueRef
 
-__all__ = ["EncodedRequest", "MemberRequests", "RequestAction", "all_subscriptions"]
-
 RequestAction = Action | FindStartOffset | QueryStoredOffset
 """Whatever becomes a request: actions of a member, and the queries that may follow from a response."""
 

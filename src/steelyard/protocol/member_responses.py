@@ -54,8 +54,6 @@ from steelyard.wire.command import Command
 from steelyard.wire.headers.common import OffsetResponse
 from steelyard.wire.headers.group import HeartbeatResponse
 
-__all__ = ["decode_response", "decode_route", "failure_event", "parse_uptime_ms"]
-
 _NO_CONSUMER_REMARK = "no consumer for this group"
 _NOT_ONLINE_REMARK = "not online"
 _CONNECTION_CLOSED_REMARK = "invoke consumer "

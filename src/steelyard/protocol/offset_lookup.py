@@ -26,16 +26,6 @@ from steelyard.wire.header_codec import Header
 from steelyard.wire.headers.common import QueueRequest
 from steelyard.wire.headers.group import GetMaxOffset, SearchOffset
 
-__all__ = [
-    "FindStartOffset",
-    "QueryStoredOffset",
-    "find_start_offset",
-    "is_offset_doubtful",
-    "reports_missing_offsets",
-    "start_offset_request",
-    "stored_offset",
-]
-
 
 class FindStartOffset(Struct, frozen=True, tag=True):
     """Query the start of a queue without a committed offset, after a `QueryStartOffset`."""

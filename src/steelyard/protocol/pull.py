@@ -26,9 +26,6 @@ from steelyard.wire.headers import pull as about_pulls
 from steelyard.wire.headers.pull import PullMessageResponse
 from steelyard.wire.stored_messages import decode_sealed_messages
 
-__all__ = ["LONG_POLL_MS", "PullResponse", "decode_pull", "pull_by_offset_request"]
-
-
 _BUSY_CODES = frozenset({Answer.SYSTEM_BUSY, Answer.FLOW_CONTROL})
 
 

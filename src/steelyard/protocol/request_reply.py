@@ -24,8 +24,6 @@ from steelyard.wire.properties import LazyProperties
 from steelyard.wire.property_names import CLUSTER, CORRELATION_ID, MESSAGE_TYPE, REPLY_TO_CLIENT, TTL
 from steelyard.wire.sysflag import COMPRESSED, Compression
 
-__all__ = ["PushedReply", "is_request", "read_pushed_reply", "reply_request", "request_properties"]
-
 _WHERE = "pushed reply"
 _NO_OFFSET = -1
 

@@ -40,24 +40,6 @@ from steelyard.wire.property_names import (
 )
 from steelyard.wire.sysflag import Compression, TransactionFlag
 
-__all__ = [
-    "DELAY_LEVELS_MS",
-    "Delay",
-    "HalfMessageRef",
-    "SendReceipt",
-    "batch_header",
-    "batch_item_request",
-    "checked_half",
-    "delay_level_for",
-    "end_transaction_request",
-    "read_receipt",
-    "read_transaction_check",
-    "resolve_delay",
-    "send_request",
-    "supports_timers",
-]
-
-
 _DEFAULT_QUEUES = 4
 _NOTHING: Mapping[str, str] = {}
 _SEND = RequestCode.SEND_MESSAGE_V2

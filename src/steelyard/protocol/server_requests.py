@@ -40,23 +40,6 @@ from steelyard.wire.headers.group import ConsumeMessageDirectly, GetConsumerRunn
 from steelyard.wire.json_body import ByQueue
 from steelyard.wire.stored_messages import decode_messages_as
 
-__all__ = [
-    "DirectConsumeRequest",
-    "RunningStateExtender",
-    "ServedRequest",
-    "direct_consume_response",
-    "offsets_response",
-    "read_direct_consume",
-    "read_offsets_request",
-    "refusal_response",
-    "running_properties",
-    "running_state",
-    "serve_request",
-    "single_message",
-    "success_response",
-]
-
-
 _HELD, _DROPPED = ProcessQueueState(), ProcessQueueState(dropped=True)
 _MAX_REMARK = 500
 

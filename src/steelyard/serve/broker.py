@@ -28,8 +28,6 @@ from steelyard.store.sync import SyncJob
 from steelyard.wire.command import Command, Peer
 from steelyard.wire.hosts import host_bytes
 
-__all__ = ["RunningBroker"]
-
 
 def _run_sync_timed(job: SyncJob) -> None:
     began_ns = steady_ns()

@@ -32,9 +32,6 @@ from steelyard.serve.nameserver import RunningNameServer
 from steelyard.store.disk import Disk
 from steelyard.store.options import StoreOptions
 
-__all__ = ["NAME_SERVER_PORT", "BrokerStartSettings", "ClusterPlan", "Companion", "RunningCluster", "run_cluster"]
-
-
 NAME_SERVER_PORT = 9876
 """The usual port of a name server."""
 

@@ -23,9 +23,6 @@ from typing import TypeAlias
 from steelyard.errors import DiskFailed, DiskFull, StoreLocked
 from steelyard.store.disk import checked_path
 
-__all__ = ["MemoryDisk", "RealDisk"]
-
-
 _DISK_FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT})
 _CHECK_PATH, _CHECK_PERMISSIONS = "check the path", "check the permissions"
 _NEXT_STEPS = {

@@ -15,8 +15,6 @@ from steelyard.net.server import RemotingServer
 from steelyard.serve.broker import RunningBroker
 from steelyard.serve.cluster import RunningCluster
 
-__all__ = ["collect_server_metrics", "metrics_collector"]
-
 _MAX_TURN_NS = 5_000_000
 """How long clients wait at most while metrics are collected."""
 

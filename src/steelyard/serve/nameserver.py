@@ -15,8 +15,6 @@ from steelyard.net.server import RemotingServer, Replies, TcpListener
 from steelyard.store.disk import DirectoryLock, Disk, replace_file
 from steelyard.wire.command import Command, Peer
 
-__all__ = ["RunningNameServer"]
-
 _log = logging.getLogger("steelyard.nameserver")
 
 _TICK_MS = 1_000

@@ -24,8 +24,6 @@ from steelyard.wire.codes import RequestCode
 from steelyard.wire.command import Command
 from steelyard.wire.headers.nameserver import GetRoute
 
-__all__ = ["NameServerRegistration"]
-
 _log = logging.getLogger("steelyard.broker")
 
 _RESPONSE_TIMEOUT_MS = 3_000

@@ -12,20 +12,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-__all__ = [
-    "as_binary",
-    "as_text",
-    "binary_column",
-    "binary_slices",
-    "byte_lengths",
-    "fixed_width_column",
-    "is_integer",
-    "numeric_column",
-    "offsets_and_bytes",
-    "repeated_texts",
-    "unaligned_view",
-]
-
 
 def unaligned_view(data: Any, dtype: str) -> "NDArray[Any]":
     """Return a view with a value for each byte offset at which one can start."""

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["BatchReader"]
-
 
 class BatchReader(DataSourceReader):
     """Created in a process of the driver, and pickled to executors to read there."""

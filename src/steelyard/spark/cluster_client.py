@@ -42,9 +42,6 @@ from steelyard.wire.headers.group import CommitOffset, GetMaxOffset, QueryConsum
 from steelyard.wire.headers.pull import PullMessage
 from steelyard.wire.record import MessageRecord, decode_records
 
-__all__ = ["ClusterClient", "OffsetBounds", "QueueBounds", "QueueLayout"]
-
-
 _QueueResponses = dict[Queue, Command | SteelyardError]
 _QueueRequestFactory = Callable[[Queue, str], Command]
 """Makes the request for a queue; the second argument is its topic with the namespace."""

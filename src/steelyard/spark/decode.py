@@ -39,9 +39,6 @@ if TYPE_CHECKING:
     from steelyard.client.bulk.range_reader import RecordChunk
     from steelyard.model import Queue
 
-__all__ = ["arrow_schema", "damage_error", "decode", "message_column"]
-
-
 # The overhead of a message beside its texts and body.
 _MESSAGE_BYTES = 256
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from steelyard.spark.decode_records import RecordColumns
 
-__all__ = ["PROPERTY_MAP", "PropertyColumns"]
-
 PROPERTY_MAP = pa.map_(pa.string(), pa.string())
 
 _EQUALS, _END = 1, 2

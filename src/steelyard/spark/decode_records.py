@@ -24,9 +24,6 @@ from steelyard.wire.sysflag import BORN_IPV6, STORE_IPV6
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["TIMESTAMP", "RecordColumns", "record_starts"]
-
-
 TIMESTAMP = pa.timestamp("us", tz="UTC")  # Spark's timestamp type
 
 # The fields before the first host, at the same offset in every record.

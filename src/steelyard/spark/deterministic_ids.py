@@ -22,8 +22,6 @@ from numpy.typing import NDArray
 
 from steelyard.spark.arrow_buffers import fixed_width_column, offsets_and_bytes
 
-__all__ = ["DeterministicIds"]
-
 _HASH_BYTES = 16
 _COUNT_BYTES = 8
 

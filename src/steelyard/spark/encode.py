@@ -42,9 +42,6 @@ from steelyard.spark.schema import SOURCE_COLUMNS, WriteColumns
 from steelyard.wire.limits import PROPERTIES_BYTES
 from steelyard.wire.property_names import CHECK_TIMES, INNER_BASE, INNER_COUNT, TRANSACTION_ID, WAIT
 
-__all__ = ["encode_rows", "java_hashes", "message_batches", "queue_indexes", "split_batch"]
-
-
 _SYSTEM_PROPERTIES = RESERVED_PROPERTIES | {CHECK_TIMES, INNER_BASE, INNER_COUNT, TRANSACTION_ID}
 """Dropped from the map: clients and brokers write them themselves."""
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
         StreamingQueryProgress,
     )
 
-__all__ = ["Lag", "ProgressLog", "lag"]
-
 _log = logging.getLogger("steelyard")
 
 

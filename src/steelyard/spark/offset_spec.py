@@ -13,22 +13,6 @@ from steelyard.client.times import to_epoch_ms
 from steelyard.model import Queue
 from steelyard.spark.option_table import OptionValues, invalid_option, parse_duration_ms
 
-__all__ = [
-    "EARLIEST",
-    "EARLIEST_EDGE",
-    "LATEST",
-    "LATEST_EDGE",
-    "AtTimestamp",
-    "AtTimestamps",
-    "CommittedOffsets",
-    "ExplicitOffsets",
-    "OffsetSpec",
-    "QueueEdge",
-    "RelativeTime",
-    "parse_ending",
-    "parse_starting",
-]
-
 EARLIEST, LATEST = -2, -1  # in JSON offsets, as with Kafka
 
 _RELATIVE_TIME = re.compile(r"-\s*(\d{1,15}\s*(?:ms|s|m|min|h|d))", re.IGNORECASE)

@@ -17,8 +17,6 @@ import msgspec
 from steelyard.client.suggestions import closest_match
 from steelyard.errors import ConfigurationError
 
-__all__ = ["OPTIONS", "OptionMode", "OptionValues", "invalid_option", "options_for", "parse_duration_ms"]
-
 
 class OptionMode(Flag):
     """Where an option applies."""

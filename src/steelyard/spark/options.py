@@ -22,9 +22,6 @@ from steelyard.spark.offset_spec import (
 )
 from steelyard.spark.option_table import OptionMode, OptionValues, invalid_option
 
-__all__ = ["DEFAULT_PULL_GROUP", "ReadOptions", "TopicSelection", "UnreadableBodyPolicy", "WriteOptions"]
-
-
 _ASSIGN_SYNTAX = 'write it as {"orders": {"broker-a": [0, 1]}}'
 
 

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     from steelyard.spark.options import ReadOptions
 
-__all__ = ["OffsetRangePartition", "read_partition"]
-
 _DECODE_MESSAGES = 5_000
 _DECODE_BYTES = 4 << 20  # how much is decoded together. More would not fit into the CPU caches.
 

@@ -29,9 +29,6 @@ from steelyard.spark.options import ReadOptions
 from steelyard.spark.partition_reader import OffsetRangePartition
 from steelyard.spark.task_split import SplitOptions, split_ranges
 
-__all__ = ["RETRY_PAUSES_S", "discover_queues", "make_partitions", "resolve_end", "resolve_start"]
-
-
 RETRY_PAUSES_S = (0.2, 0.5, 1.0, 2.0, 4.0)
 """Between retries of brokers that did not answer: one that restarts is back in some seconds."""
 

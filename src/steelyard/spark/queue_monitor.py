@@ -19,8 +19,6 @@ from steelyard.model import Queue, sort_queues
 from steelyard.spark.cluster_client import ClusterClient, OffsetBounds, QueueBounds, QueueLayout
 from steelyard.spark.planning import RETRY_PAUSES_S
 
-__all__ = ["QueueMonitor", "QueueSnapshot"]
-
 _LAYOUT_INTERVAL_MS = 5_000  # how often name servers are asked for added or deleted queues
 _REFRESH_REST_FACTOR = 5  # brokers rest this many times as long as the last poll took
 _BACKOFF_MS = 500

@@ -28,8 +28,6 @@ from typing import NamedTuple
 
 from steelyard.errors import MissingExtra
 
-__all__ = ["JavaRuntime", "WrapperFile", "find_java", "worker_python", "write_wrapper"]
-
 
 class WrapperFile(NamedTuple):
     """A file of a wrapper directory."""

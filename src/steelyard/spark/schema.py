@@ -31,18 +31,6 @@ from pyspark.sql.types import (
 from steelyard.client.suggestions import closest_match
 from steelyard.errors import ConfigurationError
 
-__all__ = [
-    "COLUMNS",
-    "IGNORED_COLUMNS",
-    "PROPERTIES",
-    "SCHEMA",
-    "SOURCE_COLUMNS",
-    "WriteColumns",
-    "requested_columns",
-    "schema_for",
-]
-
-
 PROPERTIES = "properties"
 
 SCHEMA = StructType(

@@ -17,8 +17,6 @@ from pyspark.sql.types import StructType
 from steelyard.spark.options import ReadOptions
 from steelyard.spark.schema import COLUMNS, PROPERTIES, requested_columns, schema_for
 
-__all__ = ["RocketMQSource"]
-
 
 class RocketMQSource(DataSource):
     """Topics as DataFrames, and DataFrames into topics."""

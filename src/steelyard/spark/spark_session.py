@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
-__all__ = ["check_packages", "is_local", "prepare", "session"]
-
 _MIN_SPARK_VERSION = (4, 2)  # the first with admission control for Python sources
 
 _LOOPBACK = "127.0.0.1"

@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 from steelyard.errors import ConfigurationError
 from steelyard.model import OffsetRange, Queue
 
-__all__ = ["JsonObject", "StreamOffset", "ranges_between"]
-
 JsonObject = dict[str, object]
 
 _VERSION = 1

@@ -44,9 +44,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["AdmissionControl", "StreamBacklog", "StreamReader", "default_read_limit", "find_backlog"]
-
-
 _OnDataLoss = Callable[[Queue, int, int | None, str], None]
 """Called for lost messages with queue, start, end if it is known, and the reason. It may raise."""
 

@@ -16,8 +16,6 @@ from heapq import heapify, heapreplace
 from steelyard.errors import ConfigurationError
 from steelyard.model import OffsetRange, sort_queues
 
-__all__ = ["ReadTask", "SplitOptions", "cap_fairly", "split_ranges"]
-
 
 @dataclass(frozen=True, slots=True)
 class SplitOptions:

@@ -9,8 +9,6 @@ from functools import cache
 
 from pyspark import TaskContext
 
-__all__ = ["prepare_worker"]
-
 
 def prepare_worker() -> None:
     """Set up this process if it is a worker; may be called for each task."""

@@ -27,8 +27,6 @@ from steelyard.spark.options import DEFAULT_PULL_GROUP, WriteOptions
 from steelyard.spark.schema import WriteColumns
 from steelyard.spark.worker import prepare_worker
 
-__all__ = ["TaskCommit", "batch_writer", "stream_writer"]
-
 _BATCH_ID, _QUERY_ID = "streaming.sql.batchId", "sql.streaming.queryId"
 
 _log = logging.getLogger("steelyard")

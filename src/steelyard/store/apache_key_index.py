@@ -19,8 +19,6 @@ from steelyard.store.disk import Disk, make_folder, write_all
 from steelyard.store.key_index import record_keys
 from steelyard.store.log_scan import ChecksumsBySegment, LogScan, ScannedRecord
 
-__all__ = ["APACHE_KEY_INDEX_FOLDER", "ApacheKeyIndex", "remove_apache_key_index"]
-
 APACHE_KEY_INDEX_FOLDER = "index"
 SLOTS_PER_FILE, ENTRIES_PER_FILE = 5_000_000, 20_000_000
 """The capacity of a file with Apache's default settings."""

@@ -10,8 +10,6 @@ from struct import Struct as Layout
 
 from steelyard.store.disk import Disk, replace_file
 
-__all__ = ["CHECKPOINT_BYTES", "CHECKPOINT_PATH", "Checkpoint", "write_checkpoint"]
-
 CHECKPOINT_PATH = "checkpoint"
 CHECKPOINT_BYTES = 4096
 """The size of the file, which Java maps into memory as one page."""

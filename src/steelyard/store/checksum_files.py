@@ -12,8 +12,6 @@ from steelyard.store.commit_log import CommitLog, Segment, segment_starts
 from steelyard.store.disk import Disk, File, replace_file, write_all
 from steelyard.store.log_scan import read_record
 
-__all__ = ["ChecksumFiles", "LazyChecksums", "drop_foreign_checksums", "drop_stale_checksums", "load_checksums"]
-
 _SAMPLED_RECORDS = 16
 _MIN_SAMPLES = 3
 """One flipped bit makes one record disagree. If none of several agrees, the checksums are of another log."""

@@ -13,17 +13,6 @@ from operator import add
 from struct import Struct as Layout
 from zlib import crc32
 
-__all__ = [
-    "CHECKSUMS_FOLDER",
-    "CHECKSUM_BYTES",
-    "RecordChecksums",
-    "checksum_bytes_before",
-    "checksums_path",
-    "pack_checksum",
-    "pack_checksums",
-    "record_checksum",
-]
-
 _CHECKSUM = Layout(">qI")
 _ENTRY = Layout(">qII")
 CHECKSUM_BYTES = _ENTRY.size

@@ -16,8 +16,6 @@ from steelyard.errors import DiskFailed
 from steelyard.store.disk import Disk, File, write_all
 from steelyard.wire.record import BLANK_BYTES, pack_blank
 
-__all__ = ["COMMIT_LOG_FOLDER", "CommitLog", "Segment", "segment_name", "segment_starts"]
-
 COMMIT_LOG_FOLDER = "commitlog"
 _CHUNK = 1 << 20
 

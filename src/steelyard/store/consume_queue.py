@@ -25,26 +25,6 @@ from steelyard.store.commit_log import segment_name, segment_starts
 from steelyard.store.disk import Disk, make_folder, write_all
 from steelyard.store.json_documents import JsonDocument, load_document, save_document
 
-__all__ = [
-    "CONSUME_QUEUE_FOLDER",
-    "DELETED_QUEUES",
-    "ENTRY_BYTES",
-    "ENTRY_WORDS",
-    "HOLE_SIZE",
-    "ConsumeQueue",
-    "ConsumeQueueUnit",
-    "ConsumeQueues",
-    "consume_queues_crc32",
-    "delete_topic_queues",
-    "deleted_queue_ends",
-    "is_valid_folder",
-    "load_consume_queues",
-    "reapply_deletions",
-    "remove_consume_queue",
-    "save_consume_queues",
-]
-
-
 _ENTRY = Layout(">qiq")
 ENTRY_BYTES = _ENTRY.size
 ENTRY_WORDS = 5

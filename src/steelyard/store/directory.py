@@ -25,16 +25,6 @@ from steelyard.store.json_documents import (
     save_document,
 )
 
-__all__ = [
-    "DirectoryState",
-    "check_directory",
-    "has_abort_file",
-    "inspect_directory",
-    "mark_clean_shutdown",
-    "mark_in_use",
-    "write_abort_file",
-]
-
 _ABORT_FILE = "abort"
 _FORMAT_VERSION = 1
 # What a broker of either kind may leave in its directory before there is a log.

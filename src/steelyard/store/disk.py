@@ -14,8 +14,6 @@ from typing import Protocol
 
 from steelyard.errors import DiskFailed
 
-__all__ = ["DirectoryLock", "Disk", "File", "checked_path", "make_folder", "replace_file", "write_all"]
-
 
 class File(Protocol):
     """One open file."""

@@ -18,8 +18,6 @@ from steelyard.store.verify import open_read_only
 from steelyard.wire.record import IPV4_HEAD_LAYOUT, MIN_RECORD_BYTES, V1_MAGIC, V2_MAGIC, peek_record
 from steelyard.wire.stored_messages import decode_messages
 
-__all__ = ["dump_file", "dump_messages"]
-
 _RecordFilter = Callable[[ScannedRecord], bool]
 
 _NAME_LENGTH = 20

@@ -24,22 +24,6 @@ from steelyard.wire.bodies.offsets import ConsumerOffsetTable, DelayOffsetTable
 from steelyard.wire.bodies.topics import TopicConfigTable
 from steelyard.wire.java_json import check_json_limits
 
-__all__ = [
-    "CLEAN_SHUTDOWN",
-    "DELAY_OFFSETS",
-    "GROUPS",
-    "GROUP_OFFSETS",
-    "STORE_FORMAT",
-    "SUBSCRIPTIONS",
-    "TOPICS",
-    "CleanShutdown",
-    "JsonDocument",
-    "LoadedDocument",
-    "StoreFormat",
-    "load_document",
-    "save_document",
-]
-
 T = TypeVar("T")
 
 _CHECKSUM_KEY = b',"steelyard":{"crc32":%d,"v":1}}'

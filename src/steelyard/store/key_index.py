@@ -18,8 +18,6 @@ from steelyard.store.commit_log import segment_name
 from steelyard.store.disk import Disk, replace_file
 from steelyard.wire.properties import find_property
 
-__all__ = ["KEY_INDEX_FOLDER", "KeyIndex", "key_index_path", "record_keys"]
-
 KEY_INDEX_FOLDER = "steelyard/keys"
 
 _MAGIC = b"SYKI"

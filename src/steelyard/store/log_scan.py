@@ -28,8 +28,6 @@ from steelyard.wire.record import (
     peek_record,
 )
 
-__all__ = ["ChecksumsBySegment", "Damage", "LogScan", "ScannedRecord", "check_record", "read_record"]
-
 _read_head = IPV4_HEAD_LAYOUT.layout.unpack_from
 _HEAD_BYTES = IPV4_HEAD_LAYOUT.size
 _read_one_byte = Layout(">b").unpack_from

@@ -13,8 +13,6 @@ from steelyard.store.disk import Disk, make_folder
 from steelyard.store.key_index import KEY_INDEX_FOLDER, KeyIndex, record_keys
 from steelyard.store.log_scan import ChecksumsBySegment, LogScan, ScannedRecord, read_record
 
-__all__ = ["MessageLookup"]
-
 
 class MessageLookup:
     """Finds messages that are in the log."""

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from steelyard.errors import ConfigurationError
 from steelyard.wire.hosts import IPV4_BYTES, IPV6_BYTES
 
-__all__ = ["StoreOptions"]
-
 _SMALLEST_SEGMENT = 1024
 _HOUR_MS = 3_600_000
 

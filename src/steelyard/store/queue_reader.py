@@ -18,8 +18,6 @@ from steelyard.store.log_scan import ChecksumsBySegment, Damage, check_record
 if TYPE_CHECKING:
     from array import array
 
-__all__ = ["QueueReader", "ReadResult"]
-
 
 class ReadResult(Struct, frozen=True, gc=False):
     """Messages of a queue. ``parts`` joined are records back to back; they are views of the log, not copies."""

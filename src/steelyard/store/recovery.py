@@ -45,17 +45,6 @@ from steelyard.store.log_scan import Damage, LogScan, ScannedRecord
 from steelyard.store.tags_code import compute_tags_code
 from steelyard.wire.record import MIN_RECORD_BYTES
 
-__all__ = [
-    "CUT_OFF",
-    "PreviousShutdown",
-    "RebuiltQueues",
-    "RecoveredLog",
-    "RecoverySummary",
-    "rebuild_consume_queues",
-    "recover",
-]
-
-
 _MAX_HOLES = 1 << 20
 """Lost messages of a queue that are believed on weak evidence; each takes twenty bytes of memory."""
 

@@ -9,8 +9,6 @@ from steelyard.store.commit_log import CommitLog, Segment
 from steelyard.store.log_scan import ChecksumsBySegment, LogScan
 from steelyard.store.options import StoreOptions
 
-__all__ = ["expired_segments"]
-
 
 def expired_segments(
     log: CommitLog, checksums: ChecksumsBySegment, options: StoreOptions, now_ms: int

@@ -13,8 +13,6 @@ from steelyard.errors import DiskFailed
 from steelyard.store.commit_log import CommitLog
 from steelyard.store.disk import File
 
-__all__ = ["SyncJob", "SyncTracker"]
-
 
 @dataclass(slots=True, eq=False)
 class SyncJob:

@@ -8,8 +8,6 @@ from functools import lru_cache
 from steelyard.model import tag_hash
 from steelyard.wire.properties import find_property
 
-__all__ = ["DELAY_LEVELS_MS", "SCHEDULE_TOPIC", "compute_tags_code"]
-
 SCHEDULE_TOPIC = b"SCHEDULE_TOPIC_XXXX"
 
 _TAGS_PREFIX = b"\x02TAGS\x01"

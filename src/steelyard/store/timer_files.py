@@ -18,18 +18,6 @@ from typing import NamedTuple
 from steelyard.store.commit_log import segment_name
 from steelyard.store.disk import Disk, make_folder, replace_file, write_all
 
-__all__ = [
-    "TIMER_CHECKPOINT_PATH",
-    "TIMER_LOG_FOLDER",
-    "TIMER_WHEEL_PATH",
-    "TimerCheckpoint",
-    "WaitingTimer",
-    "floor_to_second",
-    "read_timer_checkpoint",
-    "write_open_timers",
-    "write_waiting_timers",
-]
-
 TIMER_CHECKPOINT_PATH = "config/timercheck"
 TIMER_LOG_FOLDER = "timerlog"
 TIMER_WHEEL_PATH = "timerwheel"

@@ -55,8 +55,6 @@ from steelyard.store.log_scan import Damage, LogScan, ScannedRecord, read_record
 from steelyard.store.tags_code import SCHEDULE_TOPIC, compute_tags_code
 from steelyard.wire.record import MIN_RECORD_BYTES
 
-__all__ = ["ProgressCallback", "StoreFinding", "VerificationReport", "open_read_only", "verify_store"]
-
 
 class StoreFinding(Struct, frozen=True, gc=False):
     """One finding. A position counts from the very first byte, as file names do.

@@ -21,19 +21,6 @@ from steelyard.wire.command import Command, Peer, Reply
 from steelyard.wire.headers.group import GroupTopicRequest
 from steelyard.wire.stored_messages import decode_messages
 
-__all__ = [
-    "ConsumeProgress",
-    "DelayedMessage",
-    "MemberOffsetProbe",
-    "connected_members",
-    "connected_producers",
-    "consume_progress",
-    "delayed_messages",
-    "stored_messages",
-    "topic_names",
-]
-
-
 _BATCH_MESSAGES = 256
 _BATCH_BYTES = 4 << 20
 

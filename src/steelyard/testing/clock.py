@@ -11,8 +11,6 @@ from steelyard.net.clock import now_ms
 from steelyard.serve.cluster import RunningCluster
 from steelyard.serve.embedded import Cluster
 
-__all__ = ["AdvanceableClock", "ClusterClock"]
-
 _MAX_AHEAD_MS = 100 * 366 * 86_400_000
 
 

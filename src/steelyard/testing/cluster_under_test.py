@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from steelyard.client.sync.admin import Admin
     from steelyard.client.sync.producer import Producer
 
-__all__ = ["BodyMatcher", "ClusterUnderTest", "HandledCount", "MessageBody"]
-
 
 class HandledCount(int):
     """The number of messages that a group has handled, with the snapshot that it was counted in."""

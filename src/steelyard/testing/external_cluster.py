@@ -20,8 +20,6 @@ from steelyard.testing.cluster_under_test import ClusterUnderTest
 from steelyard.testing.inspector import is_user_topic
 from steelyard.testing.snapshots import ConsumerGroupSnapshot, TopicSnapshot
 
-__all__ = ["ExternalMq", "external"]
-
 T = TypeVar("T")
 
 _MAX_MESSAGES = 10_000

@@ -26,8 +26,6 @@ from steelyard.wire.codes import RequestCode, ResponseCode
 from steelyard.wire.command import Command, Peer, Reply
 from steelyard.wire.headers.pull import PullMessage
 
-__all__ = ["MAX_DELAY_MS", "DelayQueue", "FaultHost", "FaultyCluster", "FaultyCore", "RequestLog"]
-
 MAX_DELAY_MS = 3_600_000
 
 

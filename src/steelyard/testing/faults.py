@@ -22,8 +22,6 @@ from steelyard.serve.embedded import Cluster
 from steelyard.testing.fault_host import MAX_DELAY_MS, FaultHost
 from steelyard.testing.request_faults import RequestFault, RequestFaultKind
 
-__all__ = ["ActiveFault", "FaultInjector"]
-
 
 class ActiveFault(AbstractContextManager["ActiveFault"]):
     """A fault that lasts until it is healed; as a context manager, until the end of the block."""

@@ -14,8 +14,6 @@ from steelyard.testing.broker_inspection import ConsumeProgress
 from steelyard.testing.fault_host import FaultHost
 from steelyard.testing.snapshots import ConsumerGroupSnapshot, TopicSnapshot
 
-__all__ = ["ClusterInspector", "EmbeddedInspector", "is_user_topic"]
-
 _MEMBER_TIMEOUT_S = 0.05
 """How long members may take to report their progress; of a slower one the committed offsets count."""
 _PAUSE_S = 0.0005

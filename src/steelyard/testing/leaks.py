@@ -13,8 +13,6 @@ from steelyard.serve.embedded import Cluster
 from steelyard.testing import broker_inspection
 from steelyard.testing.fault_host import FaultHost
 
-__all__ = ["refuse_leaks", "stop_consumers"]
-
 _GRACE_S = 0.5  # how long a connection may take to be closed here after its client closed it
 _POLL_S = 0.0005
 

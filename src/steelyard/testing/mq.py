@@ -19,8 +19,6 @@ from steelyard.testing.inspector import EmbeddedInspector
 from steelyard.testing.leaks import refuse_leaks, stop_consumers
 from steelyard.testing.snapshots import describe_cluster, describe_messages
 
-__all__ = ["Mq", "MqAsync", "cluster"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -14,18 +14,6 @@ if TYPE_CHECKING:
     from steelyard.testing.external_cluster import ExternalMq
     from steelyard.testing.mq import Mq, MqAsync
 
-__all__ = [
-    "mq",
-    "mq_async",
-    "mq_cluster",
-    "mq_external",
-    "pytest_addoption",
-    "pytest_assertrepr_compare",
-    "pytest_configure",
-    "pytest_runtest_makereport",
-    "pytest_runtest_teardown",
-]
-
 _MARKER_HELP = (
     "mq(brokers=1, name_servers=1, leaks=True): the cluster of a test; leaks: fail if the test leaves a client open"
 )

@@ -25,9 +25,6 @@ from steelyard.wire.headers.group import CommitOffset
 from steelyard.wire.headers.pull import PullMessage
 from steelyard.wire.headers.send import SendMessage, SendMessageV2
 
-__all__ = ["RequestFault", "RequestFaultKind", "RequestFaults"]
-
-
 _SENDS = frozenset({RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE})
 _PULLS = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})
 _COMMIT_OFFSET_FLAG = 1  # the bit of a pull that carries a commit

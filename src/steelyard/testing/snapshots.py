@@ -15,9 +15,6 @@ from steelyard.model import StoredMessage, Subscription
 from steelyard.model.reserved_names import RETRY_PREFIX
 from steelyard.testing.broker_inspection import ConsumeProgress, DelayedMessage
 
-__all__ = ["ConsumerGroupSnapshot", "TopicSnapshot", "describe_cluster", "describe_messages", "describe_snapshot"]
-
-
 _ORIGIN_ID = "ORIGIN_MESSAGE_ID"
 
 

@@ -19,9 +19,6 @@ from steelyard.wire import limits
 from steelyard.wire.properties import build_properties
 from steelyard.wire.record import IPV6_BITS, V1_MAGIC, HeadLayout
 
-__all__ = ["BatchItem", "BatchRecords", "build_batch_records", "decode_batch", "encode_batch", "make_batch_item"]
-
-
 _WHERE = "batch"
 # Size, two unused integers (a record has its magic and checksum there), flag, body's length.
 _ITEM = Layout(">iiiii")

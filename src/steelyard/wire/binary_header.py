@@ -19,16 +19,6 @@ from steelyard.wire import limits
 from steelyard.wire.codes import LANGUAGES
 from steelyard.wire.header_codec import H, Header, HeaderLayout, header_from_texts, header_layout
 
-__all__ = [
-    "decode_binary_header",
-    "encode_binary_header",
-    "header_from_binary",
-    "pack_fields",
-    "pack_header",
-    "texts_from_binary",
-]
-
-
 _FIXED = Layout(">hbhiii")
 _FIXED_WITHOUT_REMARK = Layout(">hbhiiii")
 _INT16 = Layout(">h")

@@ -5,19 +5,6 @@ The names are the protocol's own. Which responses are errors is decided by `stee
 
 from enum import IntEnum
 
-__all__ = [
-    "CLIENT_LANGUAGE",
-    "CLIENT_VERSION",
-    "LANGUAGES",
-    "SERVER_VERSION",
-    "STORED_CODES",
-    "HeaderType",
-    "RequestCode",
-    "ResponseCode",
-    "Version",
-    "release_name",
-]
-
 
 class HeaderType(IntEnum):
     """The encoding of a frame's header: the high byte of its second word."""

@@ -35,20 +35,6 @@ from steelyard.wire.header_codec import (
 from steelyard.wire.hosts import host_bytes
 from steelyard.wire.java_json import DECODE_ERRORS, Int32
 
-__all__ = [
-    "ONEWAY_FLAG",
-    "RESPONSE_FLAG",
-    "CloseConnection",
-    "Command",
-    "CommandFields",
-    "Peer",
-    "Reply",
-    "decode_command",
-    "encode_header",
-    "response_to",
-]
-
-
 RESPONSE_FLAG = 1
 """The bit of a response in the flag."""
 

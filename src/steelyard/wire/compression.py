@@ -17,8 +17,6 @@ from steelyard.errors import LimitExceeded, MalformedRecord, MissingExtra
 from steelyard.wire import limits
 from steelyard.wire.sysflag import COMPRESSED, Compression, compression_of
 
-__all__ = ["compress", "decompress", "decompress_prefix", "with_compression"]
-
 # Java's level, for zlib and zstd.
 _LEVEL = 5
 

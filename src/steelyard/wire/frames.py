@@ -14,8 +14,6 @@ from steelyard.wire import limits
 from steelyard.wire.codes import HeaderType
 from steelyard.wire.command import Command, decode_command, encode_header
 
-__all__ = ["FrameDecoder", "decode_frame_at", "decode_single_frame", "encode_frame", "encode_frame_parts"]
-
 _LENGTHS = Layout(">ii")
 _LENGTH = Layout(">i")
 _MAX_LENGTH = limits.FRAME_BYTES - 4

@@ -16,16 +16,6 @@ from steelyard.errors import LimitExceeded, MalformedHeader
 from steelyard.wire import limits
 from steelyard.wire.java_json import DECODE_ERRORS, count_quotes
 
-__all__ = [
-    "SMALL_HEADER_BYTES",
-    "Header",
-    "HeaderLayout",
-    "header_from_texts",
-    "header_layout",
-    "texts_from_json",
-]
-
-
 # A shorter header cannot exceed the limits of fields and values; hot ones are far shorter.
 SMALL_HEADER_BYTES = 1024
 # From this size on the fields are counted before they are decoded.

@@ -10,8 +10,6 @@ from ipaddress import IPv4Address, IPv6Address
 from steelyard.errors import MalformedRecord
 from steelyard.model.message import host_hex
 
-__all__ = ["IPV4_BYTES", "IPV6_BYTES", "host_bytes", "host_text"]
-
 IPV4_BYTES = 8
 IPV6_BYTES = 20
 

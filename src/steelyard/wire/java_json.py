@@ -15,9 +15,6 @@ from msgspec import Meta
 from steelyard.errors import LimitExceeded, MalformedBody
 from steelyard.wire import limits
 
-__all__ = ["DECODE_ERRORS", "Double", "Int32", "Int64", "check_json_limits", "count_quotes", "to_standard_json"]
-
-
 _NUMBER_AS_KEY = re.compile(rb"[{,]\s*-?\d+\s*:")
 _OBJECT_AS_KEY = re.compile(rb"\{\s*\{")
 # A string without escapes, and what follows it. An unclosed one runs to the end of the text, so that the search does

@@ -24,18 +24,6 @@ from steelyard.model import Queue
 from steelyard.wire import limits
 from steelyard.wire.java_json import DECODE_ERRORS, Int32, Int64, check_json_limits, to_standard_json
 
-__all__ = [
-    "ById",
-    "ByQueue",
-    "JsonBody",
-    "QueueRef",
-    "always_written",
-    "decode_body",
-    "decode_request_body",
-    "encode_body",
-]
-
-
 T = TypeVar("T")
 
 

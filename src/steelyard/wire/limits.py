@@ -5,22 +5,6 @@ have closer limits than responses: all clients of a server share one event loop,
 tenth of a second of it (tests/broker/worst_requests.py).
 """
 
-__all__ = [
-    "BATCH_ITEMS",
-    "BROKER_BATCH_ITEMS",
-    "DECOMPRESSED_BYTES",
-    "FRAME_BYTES",
-    "HEARTBEAT_BYTES",
-    "JSON_MARKS",
-    "LIST_BYTES",
-    "LOCKED_QUEUES",
-    "LOCK_BYTES",
-    "PROPERTIES_BYTES",
-    "REGISTRATION_MARKS",
-    "TOPIC_BYTES_V1",
-    "VALUE_BYTES",
-]
-
 FRAME_BYTES = 16 * 1024 * 1024
 """A whole frame. Apache's own limit: every other peer would refuse a larger one, too."""
 

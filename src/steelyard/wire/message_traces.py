@@ -18,8 +18,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["TraceEvent", "decode_traces", "encode_trace"]
-
 _MAX_DIGITS = 20
 _RECORD_END, _FIELD_END = "\x02", "\x01"
 _ABSENT = ("", "null")

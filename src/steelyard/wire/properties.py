@@ -12,15 +12,6 @@ from steelyard.model.message import KEYS, TAGS, UNIQUE_KEY, Message
 from steelyard.wire import limits
 from steelyard.wire.property_names import CRC32, WAIT
 
-__all__ = [
-    "LazyProperties",
-    "append_properties",
-    "build_properties",
-    "decode_properties",
-    "encode_properties",
-    "find_property",
-]
-
 _NAME_END = "\x01"
 _ENTRY_END = "\x02"
 

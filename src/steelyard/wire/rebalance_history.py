@@ -19,15 +19,6 @@ from msgspec import Struct, field
 
 from steelyard.wire.java_json import DECODE_ERRORS, Int32, Int64
 
-__all__ = [
-    "MemberChangeEntry",
-    "QueueMoveEntry",
-    "RebalanceEntry",
-    "RebalanceHistoryRecord",
-    "decode_history_record",
-    "encode_history_record",
-]
-
 
 class MemberChangeEntry(Struct, frozen=True, gc=False):
     """A member that joined, left, or changed its subscriptions."""

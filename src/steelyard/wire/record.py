@@ -26,32 +26,6 @@ from steelyard.wire import limits
 from steelyard.wire.hosts import IPV4_BYTES, IPV6_BYTES
 from steelyard.wire.sysflag import BORN_IPV6, STORE_IPV6
 
-__all__ = [
-    "BLANK_BYTES",
-    "BLANK_MAGIC",
-    "HEAD_LAYOUTS",
-    "IPV4_HEAD_LAYOUT",
-    "IPV6_BITS",
-    "MIN_RECORD_BYTES",
-    "V1_MAGIC",
-    "V2_MAGIC",
-    "HeadLayout",
-    "MessageRecord",
-    "RecordStart",
-    "decode_record",
-    "decode_records",
-    "encode_record",
-    "head_layout_for",
-    "pack_blank",
-    "pack_head",
-    "pack_record",
-    "pack_tail",
-    "peek_record",
-    "record_damage_error",
-    "try_decode_record",
-]
-
-
 V1_MAGIC = -626843481
 V2_MAGIC = -626843477
 

@@ -20,8 +20,6 @@ from steelyard.model.java_strings import utf16_units
 from steelyard.wire.codes import Version
 from steelyard.wire.command import Command
 
-__all__ = ["Credentials", "sign_command"]
-
 _ACCESS_KEY = "AccessKey"
 _TOKEN = "SecurityToken"
 _SIGNATURE = "Signature"

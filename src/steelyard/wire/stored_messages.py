@@ -24,16 +24,6 @@ from steelyard.wire.property_names import INNER_COUNT
 from steelyard.wire.record import MessageRecord, decode_records, record_damage_error, try_decode_record
 from steelyard.wire.sysflag import COMPRESSED, NEEDS_UNWRAP, WRAPPED
 
-__all__ = [
-    "BODY_ERRORS",
-    "decode_messages",
-    "decode_messages_as",
-    "decode_sealed_messages",
-    "record_to_message",
-    "unseal_message",
-    "unseal_message_prefix",
-]
-
 BODY_ERRORS = (ProtocolError, MissingExtra)
 """What a body raises that cannot be decompressed or unwrapped."""
 

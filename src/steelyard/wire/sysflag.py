@@ -8,22 +8,6 @@ from enum import IntEnum
 
 from steelyard.errors import MalformedRecord
 
-__all__ = [
-    "BORN_IPV6",
-    "COMPRESSED",
-    "COMPRESSION_BITS",
-    "INNER_BATCH",
-    "NEEDS_UNWRAP",
-    "SEALED",
-    "STORE_IPV6",
-    "TRANSACTION_BITS",
-    "WRAPPED",
-    "Compression",
-    "TransactionFlag",
-    "compression_of",
-    "with_transaction",
-]
-
 COMPRESSED = 0x001
 """The body is compressed; `COMPRESSION_BITS` say how."""
 

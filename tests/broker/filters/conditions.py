@@ -21,8 +21,6 @@ from steelyard.broker.filters import (
     TextLiteral,
 )
 
-__all__ = ["NAMES", "conditions", "messages", "values", "written"]
-
 NAMES = ("a", "b", "TAGS", "$x_1")
 
 # Near each other, so that things are sometimes equal; and whatever has an edge in Java's numbers.

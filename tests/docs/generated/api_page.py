@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 
 from tests.docs.generated.sources import cell, code, fields, first_sentence, markdown, signature_of
 
-__all__ = ["api_page"]
-
 
 class _Part(NamedTuple):
     """A module that people import from: what the page says of it, and the names that it is about."""

@@ -11,8 +11,6 @@ from tests.docs.command_tree import Verb, context_of, root, verbs
 from tests.docs.generated.sources import cell, code
 from tests.tidy.tree import ROOT
 
-__all__ = ["cli_index", "cli_page"]
-
 _OPENING = """# Command line
 
 All commands and their options, generated from the code; `--help` prints the same. Results are on stdout, everything

@@ -6,8 +6,6 @@ from steelyard import errors
 from steelyard.cli.shared import exit_codes
 from tests.docs.generated.sources import cell, first_sentence
 
-__all__ = ["errors_page", "exits_page"]
-
 _ERRORS = """# Errors
 
 Whatever Steelyard raises on purpose is in one tree, `steelyard.errors`. A message is a sentence that says what happened

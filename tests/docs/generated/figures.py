@@ -5,8 +5,6 @@ from typing import NamedTuple
 
 from tests.tidy.tree import ROOT
 
-__all__ = ["FIGURES", "figures_table", "with_figures"]
-
 FIGURES = re.compile(r"(?<=<!-- figures: begin -->\n).*?(?=\n<!-- figures: end -->)", re.DOTALL)
 """Where a page has the table."""
 

@@ -11,8 +11,6 @@ from steelyard.metrics import rocketmq_metrics as rocketmq
 from steelyard.metrics import steelyard_metrics as own
 from steelyard.metrics.families import MetricSpec
 
-__all__ = ["dashboard"]
-
 _WIDE, _HIGH = 8, 8
 _COLUMNS = 24
 _SOURCE = {"type": "prometheus", "uid": "${source}"}

@@ -9,8 +9,6 @@ from steelyard.metrics.rocketmq_metrics import ROCKETMQ_METRICS
 from steelyard.metrics.steelyard_metrics import BROKER_REACHED, QUESTIONS_UNANSWERED, STEELYARD_METRICS
 from tests.docs.generated.sources import cell
 
-__all__ = ["metrics_page"]
-
 _ABOUT = f"""# Metrics
 
 The page of a cluster answers at `/metrics` in Prometheus' text format, and in OpenMetrics for who asks for it:

@@ -11,8 +11,6 @@ from steelyard.client.pull_consumer.options import PullConsumerOptions
 from steelyard.store.options import StoreOptions
 from tests.docs.generated.sources import cell, code, fields
 
-__all__ = ["TABLES", "options_page"]
-
 
 class _Table(NamedTuple):
     title: str

@@ -9,8 +9,6 @@ from steelyard.balance.group.queue_states import HELD_STATES, QueueEvent, QueueS
 from steelyard.balance.group.queue_transitions import TRANSITIONS
 from tests.docs.generated.svg import COLOURS, INK, PALE, arrow, box, curve, label, picture
 
-__all__ = ["PICTURES"]
-
 _QUEUES = [Queue("orders", "broker-0", number) for number in range(16)]
 _CELL, _LEFT = 34, 215
 

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator
 from html import escape
 from typing import Any, NamedTuple
 
-__all__ = ["Field", "cell", "code", "fields", "first_sentence", "markdown", "signature_of"]
-
 _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _FAR = 120
 

@@ -3,8 +3,6 @@
 from collections.abc import Iterable
 from html import escape
 
-__all__ = ["COLOURS", "INK", "PALE", "arrow", "box", "curve", "label", "picture"]
-
 COLOURS = ("#3b6fb6", "#d9822b", "#4c9a5b", "#8e5ea2", "#b04a4a")
 """Members, in their order."""
 INK = "#30363d"

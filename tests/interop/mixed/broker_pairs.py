@@ -25,8 +25,6 @@ from tests.interop.jars import NotReady
 from tests.interop.servers import WireConnection, apache
 from tests.interop.wire_client import create_topic
 
-__all__ = ["BROKERS", "BrokerPair", "running_pair"]
-
 BROKERS = ("east@a", "west@b")
 
 _ROUTE_SECONDS = 60

@@ -11,8 +11,6 @@ from contextlib import contextmanager
 from steelyard.model import Queue
 from tests.interop.mixed.reporting_members import Held
 
-__all__ = ["CommandLineMember", "consuming"]
-
 _END_SECONDS = 60
 
 

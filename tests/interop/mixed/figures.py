@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from math import ceil
 from pathlib import Path
 
-__all__ = ["percentile", "show"]
-
 Row = Mapping[str, object]
 
 

@@ -16,8 +16,6 @@ from tests.interop.mixed.broker_pairs import BrokerPair
 from tests.interop.mixed.reporting_members import Held, MemberFleet, ReportingMember, kind_of
 from tests.interop.mixed.strategies import Words, strategy_of
 
-__all__ = ["MixedGroup", "SettledChange"]
-
 _LOOK_SECONDS = 0.01
 _QUIET_SECONDS = 1.0
 

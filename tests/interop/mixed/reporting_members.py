@@ -22,8 +22,6 @@ from tests.interop.clients import JavaProcess, running_client
 from tests.interop.guest_clients import running_guest
 from tests.interop.jars import RELEASE_4, RELEASE_5
 
-__all__ = ["GO", "JAVA", "JAVA_4", "JAVA_5", "OURS", "Held", "MemberFleet", "ReportingMember", "kind_of"]
-
 JAVA_4, JAVA_5, GO, OURS = f"java-{RELEASE_4}", f"java-{RELEASE_5}", "go", "ours"
 JAVA = (JAVA_4, JAVA_5)
 

@@ -12,8 +12,6 @@ import msgspec
 from steelyard.balance.assignors import ByConfig, MachineRoom, MachineRoomNearby, Strategy, find_strategy
 from steelyard.model import Queue
 
-__all__ = ["ROOMS", "SHARED_BY_ALL", "SHARED_WITH_JAVA", "Words", "machine_room_of", "strategy_of"]
-
 Words = Mapping[str, object]
 
 ROOMS = ("east", "west")

@@ -4,8 +4,6 @@ from steelyard.wire.codes import RequestCode as Code
 from tests.interop.same.request_steps import commit, consumer, group, heartbeat, pull, query_offset, send, topic, wanted
 from tests.interop.same.steps import Script, Step
 
-__all__ = ["ODD_TOPICS", "SCRIPTS"]
-
 _NEW = {
     "attributes": {},
     "order": False,

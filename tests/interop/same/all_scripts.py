@@ -3,8 +3,6 @@
 from tests.interop.same import admin_scripts, member_scripts, nameserver_scripts, read_scripts, send_scripts
 from tests.interop.same.steps import Script
 
-__all__ = ["ALL_SCRIPTS"]
-
 ALL_SCRIPTS: tuple[Script, ...] = (
     *send_scripts.SCRIPTS,
     *read_scripts.SCRIPTS,

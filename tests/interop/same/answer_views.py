@@ -16,8 +16,6 @@ from steelyard.wire.java_json import to_standard_json
 from steelyard.wire.properties import decode_properties
 from steelyard.wire.record import MessageRecord, decode_records
 
-__all__ = ["REMARK", "View", "view_of"]
-
 View = Mapping[str, object]
 REMARK = "(remark)"
 

@@ -10,8 +10,6 @@ from steelyard.store.options import StoreOptions
 from tests.interop.backends import BROKER_NAME, CLUSTER_NAME, OURS, Cluster
 from tests.interop.servers import apache
 
-__all__ = ["quiet_cluster"]
-
 _HOUR_MS = 3_600_000
 _SEGMENT_BYTES = 64 << 20
 _SETTINGS: dict[str, object] = {

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 from tests.interop.same.answer_views import REMARK, View
 
-__all__ = ["Difference", "Intended", "all_differences", "differences", "unexplained", "unused"]
-
 _NOT_COMPARED = frozenset({REMARK})
 
 

@@ -5,8 +5,6 @@ A row that explains nothing any more fails the test as well: the table says what
 
 from tests.interop.same.differences import Intended as Row
 
-__all__ = ["INTENDED", "ONLY_IN_4"]
-
 _SENDS = (
     Row("send/an empty body", "code 1→0", "an empty body is a body: 4.9 stores it, 5.5 stumbles over it"),
     Row(

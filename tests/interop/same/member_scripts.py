@@ -5,8 +5,6 @@ from steelyard.wire.codes import RequestCode as Code
 from tests.interop.same.request_steps import commit, consumer, group, heartbeat, pull, queue, send, topic, wanted
 from tests.interop.same.steps import Script, Step
 
-__all__ = ["SCRIPTS"]
-
 _T, _G = "same-members", "same-group"
 
 

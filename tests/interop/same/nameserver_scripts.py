@@ -11,8 +11,6 @@ from steelyard.wire.codes import RequestCode as Code
 from tests.interop.same.request_steps import topic
 from tests.interop.same.steps import NAMES, Script, Step
 
-__all__ = ["SCRIPTS"]
-
 
 def _ask(step: str, code: int, fields: Mapping[str, object] | None = None, body: Any = b"", **more: Any) -> Step:
     return Step(step, code, fields or {}, body, NAMES, **more)

@@ -7,20 +7,6 @@ from steelyard.model.java_strings import java_hash
 from steelyard.wire.codes import RequestCode as Code
 from tests.interop.same.steps import Step
 
-__all__ = [
-    "commit",
-    "consumer",
-    "group",
-    "heartbeat",
-    "named",
-    "pull",
-    "query_offset",
-    "queue",
-    "send",
-    "topic",
-    "wanted",
-]
-
 BROKER_NAME = "broker-a"
 
 

@@ -17,8 +17,6 @@ from tests.interop.backends import Cluster
 from tests.interop.same.answer_views import View, view_of
 from tests.interop.same.steps import BROKER, Script, Step
 
-__all__ = ["run_script"]
-
 _WAIT_SECONDS = 20
 _SILENCE_SECONDS = 1.0
 _PAUSE_SECONDS = 0.05

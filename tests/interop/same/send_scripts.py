@@ -6,8 +6,6 @@ from steelyard.wire.codes import RequestCode as Code
 from tests.interop.same.request_steps import group, heartbeat, named, pull, queue, send, topic
 from tests.interop.same.steps import Script, Step
 
-__all__ = ["SCRIPTS", "SIDE_EFFECTS"]
-
 _T = "same-send"
 _KEY = "7F00000100002A9F00000000000000%02d"
 _TOO_LARGE = b"x" * (4 * 1024 * 1024 + 1)

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 
 from steelyard.wire.codes import HeaderType, Version
 
-__all__ = ["BROKER", "NAMES", "Json", "Script", "Step"]
-
 Json = Mapping[str, object] | list[object]
 
 BROKER, NAMES = "broker", "names"

@@ -21,27 +21,6 @@ from simulator.facts import (
 )
 from steelyard.model import Queue
 
-__all__ = [
-    "Q0",
-    "Q1",
-    "acked",
-    "committed",
-    "conditions",
-    "cut",
-    "ended",
-    "freed",
-    "gone",
-    "granted",
-    "handled",
-    "joined",
-    "logged",
-    "moved",
-    "owned",
-    "run_checker",
-    "sent",
-    "started",
-]
-
 Q0, Q1 = Queue("t", "b", 0), Queue("t", "b", 1)
 """Two queues of one topic on the broker ``b``; members are ``m1``, ``m2`` … of the group ``g``."""
 

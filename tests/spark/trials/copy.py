@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-__all__ = ["copy_all"]
-
 _COLUMNS = ["body", "tags", "keys", "properties"]
 
 

@@ -13,8 +13,6 @@ from steelyard import Admin
 from steelyard.errors import GroupNotFound
 from steelyard.model import Queue
 
-__all__ = ["batches", "committed_ends", "driver", "group_offsets", "kill_whole"]
-
 _ROOT = Path(__file__).parents[3]
 _BEGUN, _DONE = "offsets", "commits"
 

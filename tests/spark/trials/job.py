@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["AVAILABLE_NOW", "main", "start_stream"]
-
 AVAILABLE_NOW = "available-now"
 
 

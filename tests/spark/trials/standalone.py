@@ -17,8 +17,6 @@ import pyspark
 
 from steelyard.spark.spark_session import prepare
 
-__all__ = ["SparkCluster", "small_cluster", "standalone"]
-
 _PACKAGE = Path(pyspark.__file__).parent
 _CLASS = "org.apache.spark.deploy"
 _LONGEST_S = 120.0

@@ -7,8 +7,6 @@ from typing import ClassVar
 from steelyard.balance.assignors.strategy import PositionalStrategy
 from steelyard.model import Queue
 
-__all__ = ["Average"]
-
 
 @dataclass(frozen=True, slots=True)
 class Average(PositionalStrategy):

@@ -12,8 +12,6 @@ from typing import ClassVar
 from steelyard.balance.assignors.strategy import MemberTable, member_entry
 from steelyard.model import Queue
 
-__all__ = ["ByConfig"]
-
 
 @dataclass(frozen=True, slots=True)
 class ByConfig:

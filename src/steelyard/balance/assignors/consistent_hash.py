@@ -17,8 +17,6 @@ from steelyard.balance.assignors.strategy import AssignmentPlan, member_index, m
 from steelyard.errors import ConfigurationError
 from steelyard.model import Queue
 
-__all__ = ["ConsistentHash", "md5_hash"]
-
 
 def md5_hash(key: str) -> int:
     """Return the point of a key: the first four bytes of its MD5, big end first.

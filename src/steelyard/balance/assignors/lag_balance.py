@@ -14,8 +14,6 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-__all__ = ["balance_lag"]
-
 _NOTHING = -1
 """In place of the queue that is taken in return."""
 

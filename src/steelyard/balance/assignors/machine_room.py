@@ -11,8 +11,6 @@ from typing import ClassVar
 from steelyard.balance.assignors.strategy import PositionalStrategy
 from steelyard.model import Queue
 
-__all__ = ["MachineRoom"]
-
 
 @dataclass(frozen=True, slots=True)
 class MachineRoom(PositionalStrategy):

@@ -12,8 +12,6 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from itertools import pairwise
 
-__all__ = ["MAX_FLOW_CELLS", "minimum_moves"]
-
 MAX_FLOW_CELLS = 200_000
 """Members times topics up to which the flow is computed; above, each topic is counted by itself."""
 

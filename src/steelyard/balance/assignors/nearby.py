@@ -26,8 +26,6 @@ from steelyard.balance.assignors.strategy import (
 from steelyard.errors import AllocationError
 from steelyard.model import Queue, sort_names
 
-__all__ = ["MACHINE_ROOM_NEARBY", "MachineRoomNearby", "room_before_at"]
-
 MACHINE_ROOM_NEARBY = "MACHINE_ROOM_NEARBY"
 """Java's name for the strategy, before the name of the inner one."""
 

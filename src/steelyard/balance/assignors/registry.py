@@ -28,17 +28,6 @@ from steelyard.balance.assignors.strategy import CustomStrategy, MemberLookup, S
 from steelyard.errors import ConfigurationError, UnknownStrategy
 from steelyard.model import Queue
 
-__all__ = [
-    "BUILT_IN_STRATEGIES",
-    "KnownStrategy",
-    "QueueLag",
-    "StrategyLoader",
-    "StrategyOptions",
-    "StrategyRegistry",
-    "find_strategy",
-    "read_strategy_options",
-]
-
 
 class QueueLag(msgspec.Struct, frozen=True, array_like=True):
     """How many messages wait in a queue, written ``[[topic, broker, id], messages]``."""

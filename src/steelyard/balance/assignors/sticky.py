@@ -34,8 +34,6 @@ from steelyard.balance.assignors.strategy import (
 from steelyard.errors import ConfigurationError
 from steelyard.model import Queue
 
-__all__ = ["Sticky", "previous_owners", "sticky_plan", "topic_bounds"]
-
 
 def sticky_plan(
     cut: Sequence[int], members: int, owner: Sequence[int], subs: Sequence[Sequence[int]] | None = None

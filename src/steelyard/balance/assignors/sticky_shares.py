@@ -17,9 +17,6 @@ from typing import NamedTuple
 from steelyard.balance.assignors.strategy import member_entry
 from steelyard.errors import ConfigurationError
 
-__all__ = ["MAX_EXACT_CELLS", "assign_by_shares", "even_shares", "integer_weights", "weighted_shares"]
-
-
 MAX_EXACT_CELLS = 20_000
 """Members times topics with extras up to which exchanges are sought; above, they take too long."""
 

@@ -18,29 +18,6 @@ from steelyard.errors import AllocationError, ConfigurationError, SteelyardError
 from steelyard.model import Queue, sort_names, sort_queues
 from steelyard.model.reserved_names import CLIENT_ID_SUFFIX
 
-__all__ = [
-    "AssignmentPlan",
-    "CustomStrategy",
-    "MemberLookup",
-    "MemberTable",
-    "OwnedQueues",
-    "OwnerAwareStrategy",
-    "PositionalStrategy",
-    "Strategy",
-    "StrategyFunction",
-    "check_member_tables",
-    "member_entry",
-    "member_index",
-    "member_indexes",
-    "member_name",
-    "member_tables_of",
-    "plan",
-    "plan_sorted",
-    "unmatched_keys",
-    "uses_owners",
-]
-
-
 AssignmentPlan: TypeAlias = dict[str, list[Queue]]
 """Each member of a group and its queues; a member without queues has an empty list."""
 

@@ -11,30 +11,6 @@ from msgspec import Struct
 
 from steelyard.model import Queue
 
-__all__ = [
-    "MAX_QUEUES_NAMED",
-    "Action",
-    "BrokerAction",
-    "Commit",
-    "HandleMessages",
-    "LockQueues",
-    "MemberLeft",
-    "MemberReport",
-    "ProbeOwnership",
-    "PullMessages",
-    "QueryMemberList",
-    "QueryRoute",
-    "QueryStartOffset",
-    "QueryUptime",
-    "RenewLocks",
-    "SendBackMessage",
-    "SendHeartbeat",
-    "StartAt",
-    "StartPosition",
-    "UnlockQueues",
-    "UnregisterMember",
-]
-
 
 class StartAt(Enum):
     """Where to start in a queue without a committed offset (ConsumeFromWhere)."""

@@ -40,16 +40,6 @@ from steelyard.balance.group.topic_routes import SubscribedRoutes
 from steelyard.model import Queue, sort_names, sort_queues
 from steelyard.model.finding import Finding
 
-__all__ = [
-    "AssignmentInput",
-    "GroupAssignment",
-    "GroupMonitor",
-    "HeldQueues",
-    "choose_strategy",
-    "plan_member_queues",
-    "queues_by_owner",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class AssignmentInput:

@@ -20,9 +20,6 @@ from steelyard.balance.group.actions import Action, ProbeOwnership
 from steelyard.balance.group.events import OwnershipProbeFailed, OwnershipReported
 from steelyard.model import Queue, sort_queues
 
-__all__ = ["ClaimedQueues", "KnownOwners", "PeerClaims"]
-
-
 _MAX_CONCURRENT_QUERIES = 4
 _MAX_MISSED = 2
 """After this many missed probes a member is probed in the background."""

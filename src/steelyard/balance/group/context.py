@@ -16,8 +16,6 @@ from steelyard.balance.group.rebalance import Rebalancer
 from steelyard.balance.group.timers import TimerQueue
 from steelyard.model import Queue
 
-__all__ = ["ApplyEvent", "MemberContext"]
-
 
 class ApplyEvent(Protocol):
     """Applies an event to a queue, by the table of transitions."""

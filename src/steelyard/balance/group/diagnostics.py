@@ -15,22 +15,6 @@ from steelyard.model import Queue, normalize_tags, sort_names, sort_queues
 from steelyard.model.finding import Finding, Severity
 from steelyard.model.reserved_names import CLIENT_ID_SUFFIX
 
-__all__ = [
-    "ActiveFindings",
-    "ProgressSample",
-    "duplicate_ids",
-    "idle_members",
-    "idle_members_finding",
-    "join_some",
-    "stalled_queues",
-    "unequal_filters",
-    "unequal_strategies",
-    "unequal_subscriptions",
-    "unmatched_entries",
-    "unowned_queues",
-    "unresponsive_members",
-]
-
 _MAX_NAMED = 5
 T = TypeVar("T")
 

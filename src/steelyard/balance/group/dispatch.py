@@ -24,8 +24,6 @@ from steelyard.balance.group.queue_locks import QueueLocks
 from steelyard.balance.group.queue_states import QueueEvent, QueueState
 from steelyard.model import Queue
 
-__all__ = ["DEAD_LETTER", "Dispatcher", "HandlerBatchSizer"]
-
 DEAD_LETTER = -1
 """In place of a delay level: no further attempt."""
 

@@ -17,47 +17,6 @@ from msgspec import Struct
 
 from steelyard.model import Queue
 
-__all__ = [
-    "AssignedQueueEvent",
-    "BrokerEvent",
-    "CommitConfirmed",
-    "CommitFailed",
-    "CommitRefused",
-    "CommitRequested",
-    "ConnectionLost",
-    "ConnectionOpened",
-    "Event",
-    "Handled",
-    "HandoverRequested",
-    "HeartbeatAcknowledged",
-    "HeartbeatFailed",
-    "LeaveRequested",
-    "LockFailed",
-    "LocksAnswered",
-    "MemberFacts",
-    "MemberListFailed",
-    "MemberListReceived",
-    "MembersChanged",
-    "MessagesPolled",
-    "OffsetReset",
-    "OwnershipProbeFailed",
-    "OwnershipReported",
-    "PullFailed",
-    "PullOutcome",
-    "Pulled",
-    "RouteFailed",
-    "RouteReceived",
-    "SendBackFailed",
-    "SentBack",
-    "StartOffsetFailed",
-    "StartOffsetReceived",
-    "Tick",
-    "UnlockFailed",
-    "Unlocked",
-    "UnreadableMessage",
-    "UptimeReceived",
-]
-
 
 class Event(Struct, frozen=True, tag=True, gc=False):
     """Any event."""

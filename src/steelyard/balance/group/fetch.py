@@ -18,8 +18,6 @@ from steelyard.balance.group.flow_control import FlowControl
 from steelyard.balance.group.process_queue import ProcessQueue
 from steelyard.balance.group.queue_states import QueueEvent, QueueState
 
-__all__ = ["Fetcher", "is_same_log"]
-
 _MAX_QUICK_EMPTY_PULLS = 2
 """With this many quick empty responses in a row, the broker does not hold pulls."""
 

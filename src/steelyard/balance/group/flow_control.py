@@ -9,8 +9,6 @@ Left out: when to check again. A queue under flow control is pulled again when m
 from steelyard.balance.group.inflight_window import InflightWindow
 from steelyard.balance.group.options import ConsumeMode, MemberOptions
 
-__all__ = ["FlowControl", "queue_share"]
-
 
 def queue_share(topic_limit: int | None, queues: int, queue_limit: int) -> int:
     """Return the limit of one of several queues: its share of the topic's limit, and at most a queue's own limit.

@@ -21,8 +21,6 @@ from steelyard.balance.group.options import MemberOptions
 from steelyard.balance.group.timers import NEVER_MS
 from steelyard.model import Queue
 
-__all__ = ["BrokerSession", "BrokerSessions"]
-
 
 @dataclass(slots=True)
 class BrokerSession:

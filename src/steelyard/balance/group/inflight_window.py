@@ -7,8 +7,6 @@ that in which they came: so the low end is a position in one list, and only mess
 
 from collections.abc import Sequence
 
-__all__ = ["InflightWindow"]
-
 _TRIM_AFTER = 1_024
 """So many finished offsets are kept before the list is trimmed: rarely enough that it costs nothing."""
 

@@ -28,9 +28,6 @@ from steelyard.balance.group.timers import NEVER_MS, earliest
 from steelyard.model import Queue, sort_queues
 from steelyard.model.finding import Finding
 
-__all__ = ["LeaveSequence", "MemberStateMachine", "StallMonitor"]
-
-
 _STALLED_AFTER_MS = 60_000
 _STALL_CHECK_INTERVAL_MS = 15_000
 

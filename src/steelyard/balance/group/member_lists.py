@@ -22,8 +22,6 @@ from steelyard.balance.group.options import MemberOptions, is_steelyard_id
 from steelyard.balance.group.timers import NEVER_MS
 from steelyard.model import Queue, sort_names
 
-__all__ = ["GroupSnapshot", "MemberLists", "StaleMembers"]
-
 
 class StaleMembers:
     """Members that a broker lists although their connection is closed.

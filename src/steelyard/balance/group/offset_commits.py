@@ -12,8 +12,6 @@ from steelyard.balance.group.process_queue import LockMode, ProcessQueue
 from steelyard.balance.group.queue_states import QueueEvent, QueueState
 from steelyard.model import Queue
 
-__all__ = ["OffsetCommits", "has_uncommitted"]
-
 _COMMIT_STATES = frozenset({QueueState.OWNED, QueueState.UNSURE, QueueState.DRAINING, QueueState.COMMITTING})
 
 

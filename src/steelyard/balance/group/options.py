@@ -12,8 +12,6 @@ from steelyard.errors import ConfigurationError
 from steelyard.model import Subscription
 from steelyard.model.reserved_names import CLIENT_ID_SUFFIX, RETRY_PREFIX
 
-__all__ = ["LEASE_SUFFIX", "ConsumeMode", "MemberOptions", "MemberTimings", "UnreadablePolicy", "is_steelyard_id"]
-
 LEASE_SUFFIX = "%LEASE"
 """After the group's name: the locks of members that are not orderly. Apache's retries look at the bare name only."""
 

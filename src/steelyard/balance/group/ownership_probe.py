@@ -27,9 +27,6 @@ from steelyard.balance.group.queue_locks import QueueLocks
 from steelyard.balance.group.queue_states import QueueEvent, QueueState
 from steelyard.model import Queue
 
-__all__ = ["OwnershipProbe", "PossibleHolders"]
-
-
 _MAX_REPORTED = 64
 """In larger groups this is not reported: every member would send it to every other."""
 

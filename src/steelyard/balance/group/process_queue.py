@@ -14,8 +14,6 @@ from steelyard.balance.group.inflight_window import InflightWindow
 from steelyard.balance.group.queue_states import QueueState
 from steelyard.model import Queue
 
-__all__ = ["HandlerBatch", "LockMode", "ProcessQueue", "ProofStep", "QueueStatus"]
-
 
 class LockMode(Enum):
     """How a queue is held, which depends on its broker and on the member's mode."""

@@ -23,8 +23,6 @@ from steelyard.balance.group.process_queue import LockMode, ProcessQueue
 from steelyard.balance.group.queue_states import ACTIVE_STATES, QueueEvent, QueueState
 from steelyard.model import Queue
 
-__all__ = ["BrokerLockRequests", "LockDenial", "LockGrant", "QueueLocks", "first_queues"]
-
 
 class LockGrant(NamedTuple):
     """A lock that this member holds."""

@@ -35,8 +35,6 @@ ends in a state which its row does not list.
 
 from enum import Enum
 
-__all__ = ["ACTIVE_STATES", "HELD_STATES", "QueueEvent", "QueueState"]
-
 
 class QueueState(Enum):
     """The state of a queue at this member."""

@@ -27,9 +27,6 @@ from steelyard.balance.group.timers import BackOff, earliest
 from steelyard.errors import ImpossibleEvent
 from steelyard.model import Queue
 
-__all__ = ["TRANSITIONS", "QueueTransitions", "Transition", "is_window_valid"]
-
-
 _LOCK_KEEPING_MODES = frozenset({LockMode.LEASE, LockMode.LOCK})
 
 

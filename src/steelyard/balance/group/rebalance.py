@@ -28,8 +28,6 @@ from steelyard.balance.group.timers import NEVER_MS, BackOff, ConfirmingRead, Re
 from steelyard.balance.group.topic_routes import SubscribedRoutes
 from steelyard.model import Queue, sort_queues
 
-__all__ = ["Rebalancer"]
-
 _RELEVANT_EVENTS = frozenset(
     (
         events.HeartbeatAcknowledged,

@@ -11,8 +11,6 @@ from steelyard.balance.group.process_queue import ProcessQueue, ProofStep
 from steelyard.balance.group.queue_states import QueueEvent, QueueState
 from steelyard.model import Queue
 
-__all__ = ["StartOffsets"]
-
 
 class StartOffsets:
     """The requests of one member for start offsets."""

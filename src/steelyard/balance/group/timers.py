@@ -7,9 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
-__all__ = ["NEVER_MS", "BackOff", "ConfirmingRead", "RebalanceTimer", "TimerQueue", "earliest", "next_poll_ms"]
-
-
 NEVER_MS = 1 << 62
 """Later than anything: what is due then is never due."""
 

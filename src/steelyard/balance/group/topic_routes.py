@@ -18,8 +18,6 @@ from steelyard.balance.group.options import MemberOptions
 from steelyard.balance.group.timers import NEVER_MS, BackOff, next_poll_ms
 from steelyard.model import Queue, sort_queues
 
-__all__ = ["SubscribedRoutes"]
-
 
 @dataclass(slots=True)
 class _TopicRoute:

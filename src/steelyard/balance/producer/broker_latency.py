@@ -19,8 +19,6 @@ from msgspec import Struct
 
 from steelyard.errors import ConfigurationError
 
-__all__ = ["CLASSIC", "MODERN", "BrokerHealth", "LatencyTable", "LatencyTracker", "latency_table"]
-
 
 @dataclass(frozen=True, slots=True)
 class LatencyTable:

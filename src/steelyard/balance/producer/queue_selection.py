@@ -23,21 +23,6 @@ from steelyard.balance.producer.broker_latency import LatencyTracker
 from steelyard.errors import ConfigurationError, NoRoute, SelectorFailed, SteelyardError
 from steelyard.model import Message, PublishList, Queue, java_hash
 
-__all__ = [
-    "SELECTOR_NAMES",
-    "KeyHashSelector",
-    "MachineRoomSelector",
-    "MessageQueueSelector",
-    "QueueRotation",
-    "RandomSelector",
-    "RoundRobinSelector",
-    "fnv1a",
-    "make_selector",
-    "select_queue",
-    "sha256_hash",
-    "siphash24",
-]
-
 
 class QueueRotation:
     """Takes the queues of one topic in turns; one for all senders of a producer.
@@ -155,7 +140,7 @@ def fnv1a(key: str) -> int:
     return value
 
 
-def sha256_hash(key: str) -> int:
+def _sha256_hash(key: str) -> int:
     """Return a key's SHA-256 as one number, big end first."""
     return int.from_bytes(sha256(key.encode(errors="replace")).digest(), "big")
 
@@ -326,7 +311,7 @@ _KEY_HASH_SELECTORS = {
     "hash": KeyHashSelector("hash", java_hash),
     "fnv1a": KeyHashSelector("fnv1a", fnv1a),
     "md5": KeyHashSelector("md5", md5_hash),
-    "sha256": KeyHashSelector("sha256", sha256_hash),
+    "sha256": KeyHashSelector("sha256", _sha256_hash),
     "siphash24": KeyHashSelector("siphash24", siphash24, is_absolute=False),
 }
 

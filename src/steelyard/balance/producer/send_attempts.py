@@ -28,19 +28,6 @@ from steelyard.balance.producer.queue_selection import QueueRotation
 from steelyard.errors import ConfigurationError, Fault, Retry, SendFailed, SteelyardError, TransportError
 from steelyard.model import Queue
 
-__all__ = [
-    "AttemptLimit",
-    "FailedAttempt",
-    "SendAttempt",
-    "SendAttempts",
-    "SendGaveUp",
-    "SendOptions",
-    "SendStep",
-    "SendStored",
-    "counts_against_broker",
-    "first_attempt",
-]
-
 _RESERVED_TIME_DIVISOR = 3
 """An attempt leaves this part of the time for brokers that were not tried yet. Half would cut off more responses that
 were on their way, and each of those is a message stored twice."""

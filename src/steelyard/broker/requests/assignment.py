@@ -33,8 +33,6 @@ from steelyard.wire.codes import ResponseCode
 from steelyard.wire.command import Command, Peer, response_to
 from steelyard.wire.json_body import QueueRef
 
-__all__ = ["HANDLERS"]
-
 _STRATEGIES = {strategy.name: strategy for strategy in (Average(), AverageByCircle())}
 
 

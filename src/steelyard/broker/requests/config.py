@@ -27,8 +27,6 @@ from steelyard.wire.codes import ResponseCode
 from steelyard.wire.command import Command, Peer, response_to
 from steelyard.wire.headers.admin import GetBrokerConfigResponse
 
-__all__ = ["HANDLERS"]
-
 _HOUR_MS = 3_600_000
 _RETENTION_SETTING = "fileReservedTime"
 _FOREVER = "-1"

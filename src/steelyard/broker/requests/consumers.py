@@ -56,9 +56,6 @@ from steelyard.wire.json_body import ByQueue
 from steelyard.wire.limits import LIST_BYTES
 from steelyard.wire.message_ids import parse_offset_id
 
-__all__ = ["HANDLERS"]
-
-
 _MAX_OWNERS = 1_000_000
 """Queues whose owners are listed: a few bytes each."""
 

@@ -25,8 +25,6 @@ from steelyard.wire.command import Command, Peer, response_to
 from steelyard.wire.headers.admin import DeleteGroup, GetAllGroupConfigs, GetAllGroupConfigsResponse, GetGroupConfig
 from steelyard.wire.limits import LIST_BYTES
 
-__all__ = ["HANDLERS"]
-
 _FIELDS_NEW_IN_5 = ("orderly", "consume_timeout_minutes", "retry_policy", "sys_flag", "subscriptions")
 
 

@@ -39,8 +39,6 @@ from steelyard.wire.command import Command, Peer, response_to
 from steelyard.wire.headers.group import HeartbeatResponse, UnregisterClient
 from steelyard.wire.limits import HEARTBEAT_BYTES
 
-__all__ = ["HANDLERS"]
-
 _MAX_ID_LENGTH = _MAX_GROUP_LENGTH = 255
 _MAX_INSTANCE_LENGTH = _MAX_STRATEGY_LENGTH = 64
 _MAX_STALLED_QUEUES, _MAX_STALLED_LENGTH = 8, 500

@@ -22,8 +22,6 @@ from steelyard.wire.codes import ResponseCode
 from steelyard.wire.command import Command, Peer, response_to
 from steelyard.wire.limits import LOCK_BYTES, LOCKED_QUEUES
 
-__all__ = ["HANDLERS"]
-
 _MAX_ID_LENGTH = 255
 
 

@@ -43,8 +43,6 @@ from steelyard.wire.headers.group import (
 )
 from steelyard.wire.json_body import ByQueue
 
-__all__ = ["HANDLERS"]
-
 
 def _query_offset(state: BrokerCoreState, request: Command, _peer: Peer, _now_ms: int) -> Command:
     header = request.header(QueryConsumerOffset)

@@ -15,9 +15,6 @@ from steelyard.errors import ProtocolError
 from steelyard.wire.bodies import decode_body
 from steelyard.wire.bodies.common import TableVersion
 
-__all__ = ["check_rows", "page_of"]
-
-
 _MAX_ENTRIES = 1_000
 """The limit of a page, whatever was requested."""
 

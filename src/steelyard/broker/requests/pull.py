@@ -21,8 +21,6 @@ from steelyard.wire.codes import RequestCode, ResponseCode
 from steelyard.wire.command import ONEWAY_FLAG, Command, Peer
 from steelyard.wire.headers.pull import PullMessage
 
-__all__ = ["HANDLERS"]
-
 _FLAG_COMMIT_OFFSET, _FLAG_SUSPEND, _FLAG_SUBSCRIPTION = 1, 2, 4
 _JAVA_MAX_MESSAGES = 32
 _MAX_SUSPEND_MS = 300_000

@@ -26,8 +26,6 @@ from steelyard.wire.command import Command, Peer, response_to
 from steelyard.wire.headers.pull import QueryConsumeQueue, QueryMessages, QueryMessagesResponse, ViewMessage
 from steelyard.wire.record import decode_record
 
-__all__ = ["HANDLERS", "answer_by_key", "connection_closed", "tick"]
-
 _MAX_BY_UNIQUE_KEY, _MAX_BY_KEY = 32, 64
 _MAX_BYTES = 8 * 1024 * 1024
 """The limit of one response; the first message always fits."""

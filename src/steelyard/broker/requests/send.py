@@ -72,9 +72,6 @@ from steelyard.wire.property_names import (
 from steelyard.wire.record import MessageRecord, decode_record
 from steelyard.wire.sysflag import TRANSACTION_BITS, TransactionFlag
 
-__all__ = ["HANDLERS"]
-
-
 _BATCH = int(RequestCode.SEND_BATCH_MESSAGE)
 _FIRST_RETRY_LEVEL = 3
 _ROUTE_REFRESH_MS = 40_000

@@ -56,9 +56,6 @@ from steelyard.wire.headers.common import TopicNameRequest
 from steelyard.wire.headers.group import GroupTopicRequest
 from steelyard.wire.json_body import ByQueue, QueueRef
 
-__all__ = ["HANDLERS"]
-
-
 _NO_TIME = -1
 _BY_QUEUE = "request one queue at a time (30, 31)"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

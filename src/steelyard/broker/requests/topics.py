@@ -38,8 +38,6 @@ from steelyard.wire.headers.admin import CreateTopic, GetAllTopicConfigs, GetAll
 from steelyard.wire.headers.common import TopicNameRequest
 from steelyard.wire.limits import LIST_BYTES
 
-__all__ = ["HANDLERS"]
-
 _FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
 _PERMISSIONS = range(16)
 

@@ -39,8 +39,6 @@ from steelyard.wire.property_names import CHECK_IMMUNITY_SECONDS, CHECK_TIMES, P
 from steelyard.wire.record import MessageRecord, decode_record
 from steelyard.wire.sysflag import TransactionFlag, with_transaction
 
-__all__ = ["HANDLERS"]
-
 _OUTCOMES: Mapping[int, TransactionOutcome] = {
     TransactionFlag.COMMITTED: TransactionOutcome.COMMITTED,
     TransactionFlag.ROLLED_BACK: TransactionOutcome.ROLLED_BACK,

@@ -16,8 +16,6 @@ from steelyard.cli.shared.options import with_shared_options
 from steelyard.cli.shared.terminal import print_error
 from steelyard.errors import SteelyardError
 
-__all__ = ["COMPLETE_VARIABLE", "CommandGroup", "PanelGroup", "add_command", "help_examples", "run_app"]
-
 V = TypeVar("V", bound=Callable[..., None])
 
 COMPLETE_VARIABLE = "_STEELYARD_COMPLETE"

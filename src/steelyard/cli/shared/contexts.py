@@ -11,16 +11,6 @@ import msgspec
 
 from steelyard.errors import ConfigurationError
 
-__all__ = [
-    "ClusterContext",
-    "ClusterContexts",
-    "contexts_path",
-    "find_context",
-    "load_contexts",
-    "save_contexts",
-    "selected_context",
-]
-
 _PATH_VARIABLE = "STEELYARD_CONTEXTS"
 _MAX_FILE_BYTES = 1 << 20
 

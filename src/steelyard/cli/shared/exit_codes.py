@@ -16,8 +16,6 @@ from enum import IntEnum
 
 from steelyard import errors
 
-__all__ = ["ExitCode", "exit_code_for"]
-
 
 class ExitCode(IntEnum):
     """The code that a command ends with."""

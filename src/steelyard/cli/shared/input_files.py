@@ -20,8 +20,6 @@ from steelyard.client.suggestions import closest_match
 from steelyard.errors import ConfigurationError
 from steelyard.model import Permission, Queue
 
-__all__ = ["decode_topics", "read_groups", "read_json_objects", "read_offsets", "read_topics"]
-
 T = TypeVar("T")
 
 _MAX_INPUT_BYTES = 64 << 20

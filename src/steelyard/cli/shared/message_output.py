@@ -36,26 +36,12 @@ from steelyard.cli.shared.terminal import StopSignal, printable, printable_json
 from steelyard.errors import ConfigurationError
 from steelyard.model import Queue, StoredMessage
 
-__all__ = [
-    "ALL_DIRECTIVES",
-    "MessageFormat",
-    "MessagePrinter",
-    "body_preview",
-    "format_json_line",
-    "format_line",
-    "message_fields",
-    "message_format",
-    "parse_escapes",
-    "parse_format",
-]
-
-
 _PREVIEW_CHARS = 60
 _NO_QUEUE = Queue("", "", 0)
 _SECOND_CHARS = len("2026-11-01T08:00:00")
 
 
-def format_line(message: StoredMessage) -> str:
+def _format_line(message: StoredMessage) -> str:
     """Return queue and offset, store time, keys, tag and the beginning of the body."""
     # A message from a broker's directory has no broker name.
     queue = str(message.queue) if message.queue.broker else f"{message.topic}:{message.queue.queue_id}"
@@ -243,7 +229,7 @@ def message_format(pattern: str | None, *, as_json: bool = False) -> MessageForm
         escape = printable_json if sys.stdout.isatty() else str
         return lambda message: f"{escape(format_json_line(message))}\n".encode()
     encoding = sys.stdout.encoding or "utf-8"
-    return lambda message: f"{format_line(message)}\n".encode(encoding, "backslashreplace")
+    return lambda message: f"{_format_line(message)}\n".encode(encoding, "backslashreplace")
 
 
 class MessagePrinter:

@@ -37,36 +37,6 @@ if TYPE_CHECKING:
     from steelyard.client.sync.admin import Admin
     from steelyard.client.tls import Tls
 
-__all__ = [
-    "TOKEN_VARIABLE",
-    "BrokerArgument",
-    "BrokerOption",
-    "BrokersOption",
-    "ClientOptions",
-    "ClusterOption",
-    "DryRunOption",
-    "GroupArgument",
-    "GroupOption",
-    "MemberArgument",
-    "OptionalGroupArgument",
-    "OptionalTopicArgument",
-    "RequiredGroupOption",
-    "TopicArgument",
-    "TopicOption",
-    "TopicPermission",
-    "TopicsArgument",
-    "TopicsOption",
-    "YesOption",
-    "argument",
-    "confirm",
-    "option",
-    "parse_message_id",
-    "parse_place",
-    "parse_queue",
-    "with_shared_options",
-]
-
-
 option = partial(typer.Option, show_default=False)
 """An option whose help shows no default: it has none, it is a flag, or the text says it."""
 argument = partial(typer.Argument, show_default=False)

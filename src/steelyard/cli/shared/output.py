@@ -18,8 +18,6 @@ import msgspec
 from steelyard.cli.shared.terminal import make_console, print_note, printable, printable_json
 from steelyard.model import Queue
 
-__all__ = ["Output", "OutputFormat", "TableColumn", "columns", "fields_of", "to_json_value"]
-
 
 class OutputFormat(StrEnum):
     """The value of ``--output``."""

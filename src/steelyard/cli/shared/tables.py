@@ -10,19 +10,6 @@ from rich.text import Text
 
 from steelyard.model import Queue
 
-__all__ = [
-    "MARKS",
-    "UNOWNED_MARK",
-    "make_table",
-    "marks_legend",
-    "member_mark",
-    "print_table",
-    "queue_counts",
-    "queue_grid",
-    "queue_ruler",
-]
-
-
 _NUMBER_MARK = "#"
 _COLUMN_GAP = 2
 _MIN_FOLD_WIDTH = 21

@@ -22,22 +22,6 @@ from steelyard.cli.shared.exit_codes import ExitCode
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = [
-    "ProgressLine",
-    "StopSignal",
-    "guard_output",
-    "make_console",
-    "open_missing_streams",
-    "print_error",
-    "print_note",
-    "printable",
-    "printable_json",
-    "stderr_warnings",
-    "stop_on_signals",
-    "warn_on_stderr",
-]
-
-
 _UPDATE_EVERY_S = 0.2
 _UNLIMITED_WIDTH = 10_000
 

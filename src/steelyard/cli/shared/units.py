@@ -6,19 +6,6 @@ from datetime import UTC, datetime, timedelta
 
 from steelyard.errors import ConfigurationError
 
-__all__ = [
-    "count_text",
-    "format_age",
-    "format_bytes",
-    "format_percent",
-    "format_release",
-    "format_time",
-    "format_uptime",
-    "parse_pairs",
-    "percentile",
-    "pluralize",
-]
-
 _UNITS = "KMGTPE"
 _DAY_S, _HOUR_S, _MINUTE_S = 86_400, 3_600, 60
 

@@ -30,8 +30,6 @@ from steelyard.wire.codes import RequestCode, ResponseCode
 from steelyard.wire.command import Command, CommandFields
 from steelyard.wire.headers.admin import ListPolicies, ListUsers, PolicyRequest, UserRequest
 
-__all__ = ["AccessAdmin", "AccessPolicy", "AccessUser", "CopyResult", "parse_action", "parse_resource"]
-
 _KINDS = {"super": "Super", "normal": "Normal"}
 _STATES = {True: "enable", False: "disable"}
 _PROVIDER = "authenticationMetadataProvider"

@@ -16,8 +16,6 @@ from steelyard.client.admin.topics import TopicAdmin
 from steelyard.client.config import ClientConfig, NamesrvOrConfig
 from steelyard.client.process_guard import AsyncClient
 
-__all__ = ["Admin"]
-
 
 class Admin(AsyncClient):
     """Administers a cluster: ours, or Apache's from 4.9 on.

@@ -34,17 +34,6 @@ from steelyard.wire.command import Command, CommandFields
 from steelyard.wire.headers.nameserver import GetRoute, KVNamespaceRequest
 from steelyard.wire.headers.pull import PullMessage, PullMessageResponse
 
-__all__ = [
-    "TOOLS_GROUP",
-    "AdminPart",
-    "AdminServer",
-    "AdminSession",
-    "BrokerInstance",
-    "check_ok",
-    "gather_limited",
-    "release_4_error",
-]
-
 TOOLS_GROUP = "TOOLS_CONSUMER"
 """The group that every broker has for administration tools."""
 

@@ -43,27 +43,6 @@ from steelyard.wire.headers.admin import GetBrokerConsumeStats
 from steelyard.wire.headers.nameserver import WritePermissionRequest, WritePermissionResponse
 from steelyard.wire.headers.send import SendMessageV2
 
-__all__ = [
-    "BrokerAdmin",
-    "BrokerDisk",
-    "BrokerRecovery",
-    "BrokerReports",
-    "BrokerRuntime",
-    "BrokerStatus",
-    "BrokerThroughput",
-    "CleanTarget",
-    "FlushStatus",
-    "GroupLag",
-    "LogDamage",
-    "NameServerUpdate",
-    "RateAverages",
-    "SettingChange",
-    "is_secret_setting",
-    "parse_int",
-    "parse_reports",
-    "setting_not_found",
-]
-
 _FIRST_RATES_S = 1.2
 _SECRET_WORDS = ("password", "secret", "credential", "token", "initauthenticationuser", "exporterheader")
 _PROBE_GROUP = "TOOLS_PROBE"

@@ -35,8 +35,6 @@ from steelyard.wire.property_names import (
 )
 from steelyard.wire.sysflag import COMPRESSED, COMPRESSION_BITS, WRAPPED
 
-__all__ = ["DeadLetterAdmin", "DeadLetterCount", "dead_letter_topic", "origin_message_id", "unreadable_reason"]
-
 _RETRY_PROPERTIES = (
     DELAY_LEVEL,
     REAL_TOPIC,

@@ -23,8 +23,6 @@ from steelyard.wire.bodies.groups import SubscriptionGroupTable
 from steelyard.wire.codes import RequestCode
 from steelyard.wire.json_body import JsonBody
 
-__all__ = ["ClusterExport", "ExportedMetrics", "export_cluster"]
-
 _LEFT_OUT = "(left out)"
 
 

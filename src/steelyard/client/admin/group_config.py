@@ -15,8 +15,6 @@ from steelyard.errors import ConfigurationError, ProtocolError
 from steelyard.wire.bodies import decode_body
 from steelyard.wire.bodies.groups import GroupRetryPolicy, SubscriptionGroupConfig
 
-__all__ = ["GroupChange", "GroupChangePlan", "GroupConfig", "parse_group_config", "parse_retry_policy"]
-
 _HOW = 'write a group as {"name": "billing", "retries": 3}'
 _HOW_JAVA = "write it as mqadmin takes it"
 

@@ -39,28 +39,6 @@ from steelyard.wire.codes import RequestCode, ResponseCode, release_name
 from steelyard.wire.headers.common import GroupRequest
 from steelyard.wire.headers.group import GetConsumerRunningState
 
-__all__ = [
-    "GroupDescription",
-    "GroupFacts",
-    "GroupQueue",
-    "MemberDescription",
-    "MemberQueue",
-    "MemberStatus",
-    "TopicConsumeRate",
-    "consumer_connections",
-    "describe_group",
-    "dry_run_rebalance",
-    "effective_strategy",
-    "member_filters",
-    "member_status",
-    "members_in",
-    "online_members",
-    "running_state",
-    "started_at",
-    "subscribed_topics",
-]
-
-
 _JAVA_STRATEGY = "AVG"
 _MAX_NAMED = 12
 _STARTED = "PROP_CONSUMER_START_TIMESTAMP"

@@ -43,8 +43,6 @@ from steelyard.wire.bodies.queue_assignment import MessageRequestMode, MessageRe
 from steelyard.wire.codes import RequestCode, ResponseCode, Version
 from steelyard.wire.headers.admin import DeleteGroup
 
-__all__ = ["GroupAdmin", "GroupSummary"]
-
 _KINDS = {ConsumeType.PUSH: "push", ConsumeType.PULL: "pull", ConsumeType.POP: "pop"}
 _STRATEGY = "allocateMessageQueueStrategy"
 _MAX_PARALLEL_MEMBERS = 4

@@ -31,15 +31,6 @@ from steelyard.wire.message_ids import parse_offset_id
 from steelyard.wire.message_traces import TraceEvent, decode_traces
 from steelyard.wire.stored_messages import BODY_ERRORS, decode_sealed_messages, unseal_message
 
-__all__ = [
-    "ConsumeQueueRange",
-    "ConsumeQueueRow",
-    "GroupProgress",
-    "MessageAdmin",
-    "RedeliveryResult",
-    "broker_in_route",
-]
-
 _BY_UNIQUE_KEY = 32
 _MAX_BY_KEY = 64
 _MAX_TRACES = 64

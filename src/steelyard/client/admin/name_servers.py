@@ -15,8 +15,6 @@ from steelyard.wire.bodies.topics import ClusterBody
 from steelyard.wire.codes import RequestCode, ResponseCode
 from steelyard.wire.headers.nameserver import KVConfigRequest, KVConfigResponse
 
-__all__ = ["NameServerAdmin", "NameServerStatus"]
-
 
 @dataclass(frozen=True, slots=True)
 class NameServerStatus:

@@ -41,26 +41,6 @@ from steelyard.wire.headers.group import (
     SearchOffset,
 )
 
-__all__ = [
-    "GroupOffset",
-    "GroupStats",
-    "MemberOffset",
-    "OffsetAdmin",
-    "OffsetShift",
-    "QueueOffsets",
-    "QueueReset",
-    "ResetPlan",
-    "ResetTarget",
-    "TopicLag",
-    "committed_offset",
-    "group_offsets_in",
-    "group_stats",
-    "offset_at_time",
-    "parse_reset_target",
-    "queue_offsets",
-    "topic_offsets",
-]
-
 _TO_THE_END = -1
 
 

@@ -18,8 +18,6 @@ from steelyard.wire.bodies.members import ClientExtension, ProducerConnections, 
 from steelyard.wire.codes import RequestCode, release_name
 from steelyard.wire.headers.admin import GetProducerConnections
 
-__all__ = ["ProducerAdmin", "ProducerBrokerLatency", "ProducerStatus"]
-
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _MAX_AGE_MS = 366 * 24 * 3_600_000
 """A broker that sends more is mistaken; without a limit the date could not be represented."""

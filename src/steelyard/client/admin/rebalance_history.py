@@ -22,17 +22,6 @@ from steelyard.net.clock import now_ms
 from steelyard.wire.rebalance_history import RebalanceEntry, RebalanceHistoryRecord, decode_history_record
 from steelyard.wire.stored_messages import decode_messages
 
-__all__ = [
-    "BrokerRebalance",
-    "GroupRebalance",
-    "MembershipChange",
-    "QueueMove",
-    "RebalanceHistory",
-    "RebalanceRecord",
-    "group_rebalances",
-]
-
-
 _PULL_BATCH, _PULL_BYTES = 256, 1 << 20
 _NO_LIMIT = 1 << 62
 _BACKWARD_STEP = 2_000

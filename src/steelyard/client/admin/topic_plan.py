@@ -13,16 +13,6 @@ from steelyard.errors import ConfigurationError
 from steelyard.model import Permission
 from steelyard.wire.bodies.topics import TopicConfig
 
-__all__ = [
-    "MAX_QUEUES",
-    "BrokerTopicConfig",
-    "TopicChange",
-    "TopicChangePlan",
-    "TopicSpec",
-    "check_topic_name",
-    "describe_permission",
-]
-
 MAX_QUEUES = 65_536
 _DEFAULT_QUEUES = 8
 _NAME = re.compile(r"[%|a-zA-Z0-9_-]{1,127}|%(?:RETRY|DLQ)%[%|a-zA-Z0-9_-]{1,248}")

@@ -35,18 +35,6 @@ from steelyard.wire.headers.admin import CreateTopic, ViewBrokerStats
 from steelyard.wire.headers.common import TopicNameRequest
 from steelyard.wire.headers.nameserver import DeleteTopic, KVConfigRequest, KVConfigResponse
 
-__all__ = [
-    "GroupThroughput",
-    "TopicAdmin",
-    "TopicDescription",
-    "TopicKind",
-    "TopicSummary",
-    "TopicThroughput",
-    "subscribed_groups",
-    "system_topics",
-    "topic_configs_at",
-]
-
 _ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"
 """Where name servers keep the fixed lists of ordered topics, by topic."""
 _ROUTE_TIMEOUT_S = 15.0

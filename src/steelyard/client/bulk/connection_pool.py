@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from steelyard.net.tls import Tls
 
-__all__ = ["ConnectionPool", "shared_pool"]
-
 _IDLE_MS = 60_000
 _CHECK_IDLE_MS = 1_000
 """A connection that was idle for longer is checked before use: the server may have closed it."""

@@ -41,9 +41,6 @@ from steelyard.wire.command import Command
 from steelyard.wire.headers.pull import PullMessage, PullMessageResponse
 from steelyard.wire.signing import sign_command
 
-__all__ = ["RecordChunk", "fail_on_loss", "filters_messages", "read_ranges"]
-
-
 _OnLost = Callable[[OffsetRange, str], None]
 """Called with offsets that do not exist any more, and why; it may raise."""
 

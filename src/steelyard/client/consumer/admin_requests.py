@@ -40,8 +40,6 @@ from steelyard.wire.codes import RequestCode
 from steelyard.wire.command import Command
 from steelyard.wire.json_body import ByQueue
 
-__all__ = ["AdminRequests"]
-
 _TRACE_CHARS = 8_000
 
 

@@ -25,9 +25,6 @@ from steelyard.client.session import Session
 from steelyard.errors import ConfigurationError, SteelyardError
 from steelyard.model import Queue
 
-__all__ = ["SIGNALS", "Consumer", "restore_signals", "stop_on_signals"]
-
-
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 

@@ -17,8 +17,6 @@ from steelyard.model import StoredMessage
 from steelyard.wire.limits import DECOMPRESSED_BYTES
 from steelyard.wire.stored_messages import BODY_ERRORS, unseal_message
 
-__all__ = ["MAX_OPEN_BYTES", "DecompressionBudget", "decompress_message"]
-
 MAX_OPEN_BYTES = DECOMPRESSED_BYTES
 """Once bodies of this size were decompressed to be returned together, the rest waits for the next time."""
 

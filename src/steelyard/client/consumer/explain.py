@@ -12,8 +12,6 @@ from steelyard.client.namespace import ClientNamespace
 from steelyard.model import Queue
 from steelyard.model.finding import Finding
 
-__all__ = ["MemberExplanation", "QueueExplanation", "explain_member"]
-
 
 @dataclass(frozen=True, slots=True)
 class QueueExplanation:

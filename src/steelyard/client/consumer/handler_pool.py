@@ -36,9 +36,6 @@ from steelyard.net.clock import now_ms, steady_ns
 from steelyard.wire.bodies.members import ConsumeStatus
 from steelyard.wire.sysflag import SEALED
 
-__all__ = ["HandlerPool"]
-
-
 _RATE_SPAN_MS = 60_000
 """Rates are those of the last minute, as far as there are samples."""
 _FAILURE_SPAN_MS = 3_600_000

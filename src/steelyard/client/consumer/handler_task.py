@@ -21,8 +21,6 @@ from steelyard.model import Queue
 from steelyard.net.clock import steady_ns
 from steelyard.wire.sysflag import SEALED
 
-__all__ = ["HandlerTask", "MayStart", "OnFinished"]
-
 SLOW_NS = 50_000_000
 """When a task is slow: it was sized to take a fiftieth of this."""
 

@@ -12,8 +12,6 @@ from typing import Any
 from steelyard.errors import ConfigurationError
 from steelyard.model import ExpressionType, Subscription
 
-__all__ = ["Handler", "HandlerFunction", "Handlers"]
-
 _MAX_BATCH = 1_024
 
 HandlerFunction = Callable[[Any], object] | Callable[[Any], Awaitable[object]]

@@ -17,8 +17,6 @@ import msgspec
 from steelyard.errors import ConfigurationError, DiskFailed
 from steelyard.model import Queue
 
-__all__ = ["LocalOffsetStore", "offsets_path"]
-
 _OFFSETS_DIR_ENVIRONMENT = "STEELYARD_OFFSETS"
 """The variable that names the directory."""
 

@@ -61,9 +61,6 @@ from steelyard.protocol.member_protocol import MemberProtocol, OutgoingCommand
 from steelyard.wire.codes import ResponseCode
 from steelyard.wire.command import Command
 
-__all__ = ["MemberRunner", "PullRefusals", "ReplicaReads", "pull_refusal"]
-
-
 _HEARTBEAT_INTERVAL_MS = 30_000
 _AVOID_MS = 30_000
 """How long to avoid a replica that failed."""

@@ -26,9 +26,6 @@ from steelyard.model.reserved_names import RETRY_PREFIX
 if TYPE_CHECKING:
     from steelyard.client.session import Session
 
-__all__ = ["CallbackThread", "Notifications", "NotifyingClient", "Rebalanced", "is_retry_queue", "notify_all"]
-
-
 _REPEAT_MS = 60_000
 _OWNERSHIP_KINDS = frozenset({"taken", "released", "lost"})
 _RECOVERED_KINDS = frozenset({"restored"})

@@ -19,8 +19,6 @@ from steelyard.errors import ConfigurationError
 from steelyard.model import Subscription
 from steelyard.model.reserved_names import TRACE_TOPIC
 
-__all__ = ["ConsumerOptions", "ConsumerSettings", "MemberSettings", "SharedOptions", "StrategyChoice"]
-
 StrategyChoice = str | Strategy | StrategyFunction
 """A strategy: by its name, ours or Java's, or a callable ``(group, member, queues, members) -> queues``."""
 

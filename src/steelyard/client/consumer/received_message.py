@@ -19,16 +19,6 @@ from steelyard.model.reserved_names import RETRY_PREFIX
 from steelyard.protocol.send import delay_level_for
 from steelyard.wire.property_names import RETRY_TOPIC
 
-__all__ = [
-    "DeliveryContext",
-    "ReceivedMessage",
-    "ReplySender",
-    "leave_unhandled",
-    "message_type_for",
-    "origin_topic",
-    "set_delivery",
-]
-
 
 class ReplySender(Protocol):
     """Sends the reply to a message that was sent as a request."""

@@ -33,8 +33,6 @@ from steelyard.model.finding import Finding
 from steelyard.net.clock import now_ms, steady_ms
 from steelyard.protocol.request_reply import reply_request
 
-__all__ = ["ConsumerRun"]
-
 _PERIOD_S = 1.0
 _SAVE_PERIODS = 5
 """Offsets are saved and throughput is sampled once in so many periods."""

@@ -34,8 +34,6 @@ from steelyard.metrics.families import Histogram, MetricCatalog, MetricFamily, M
 if TYPE_CHECKING:
     from steelyard.model import Queue
 
-__all__ = ["CLIENT_METRICS", "ClientMetrics"]
-
 _TOPIC_LABELS = ("topic", "client_id")
 _GROUP_LABELS = ("topic", "consumer_group", "client_id")
 _MEMBER_LABELS = ("consumer_group", "client_id")

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from steelyard.client.producer.producer import Producer
     from steelyard.client.session import Session
 
-__all__ = ["MessageTraceWriter"]
-
 _MAX_RECORDS = 20_000
 """How many records may wait; beyond that new ones are dropped."""
 _PAUSE_S = 0.5

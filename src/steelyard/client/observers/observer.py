@@ -18,19 +18,6 @@ if TYPE_CHECKING:
     from steelyard.client.consumer.notifications import Rebalanced
     from steelyard.client.consumer.received_message import ReceivedMessage
 
-__all__ = [
-    "CachedMessages",
-    "HandleEnded",
-    "HandlerCall",
-    "HandlerOutcome",
-    "Observed",
-    "Observer",
-    "OutgoingMessages",
-    "SendEnded",
-    "SendOutcome",
-    "TransactionEnd",
-]
-
 
 class Observed(Struct, frozen=True):
     """The client that is observed."""

@@ -36,9 +36,6 @@ if TYPE_CHECKING:
     from steelyard.client.consumer.received_message import ReceivedMessage
     from steelyard.client.session import Session
 
-__all__ = ["Observers", "check_observers", "observe_handler"]
-
-
 W = TypeVar("W")
 S = TypeVar("S", SendResult, list[SendResult])
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from steelyard.client.producer.prepare import SendPreparer, SharedQueueRotation
     from steelyard.client.producer.send_request import BatchSend
 
-__all__ = ["BatchAccumulator", "MessageKey", "partly_sent", "send_many"]
-
 MessageKey = str | int | None | Callable[[Message], str | int | None]
 """One key for all messages, or a callable that returns the key of each."""
 

@@ -18,8 +18,6 @@ from steelyard.wire.bodies.heartbeat import BrokerLatencyReport
 if TYPE_CHECKING:
     from steelyard.client.session import Session
 
-__all__ = ["LatencyReporter"]
-
 _MIN_INTERVAL_S = 1.0
 _MAX_BROKERS = 256
 """How many entries a broker keeps of one producer."""

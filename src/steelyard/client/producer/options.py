@@ -13,8 +13,6 @@ from steelyard.errors import ConfigurationError
 from steelyard.model.reserved_names import TRACE_TOPIC
 from steelyard.wire.sysflag import Compression
 
-__all__ = ["ProducerOptions", "ProducerSettings"]
-
 _MIB = 1 << 20
 _COMPRESSIONS = {kind.name.lower(): kind for kind in Compression}
 _INTEGER_MINIMUMS = {

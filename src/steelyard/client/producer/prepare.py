@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from steelyard.client.producer.options import ProducerOptions
     from steelyard.client.session import Session
 
-__all__ = ["QueueRotations", "Select", "SendPreparer", "SharedQueueRotation"]
-
 
 class SharedQueueRotation(QueueRotation):
     """A queue rotation for many threads."""

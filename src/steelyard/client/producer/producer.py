@@ -35,8 +35,6 @@ from steelyard.model.reserved_names import DEFAULT_PRODUCER_GROUP
 from steelyard.net.clock import steady_ms
 from steelyard.protocol.send import HalfMessageRef, supports_timers
 
-__all__ = ["DEFAULT_GROUP", "Producer"]
-
 DEFAULT_GROUP = DEFAULT_PRODUCER_GROUP
 
 R = TypeVar("R")

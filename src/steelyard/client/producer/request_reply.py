@@ -21,8 +21,6 @@ from steelyard.wire.command import Command
 if TYPE_CHECKING:
     from steelyard.client.session import Session
 
-__all__ = ["RequestReply"]
-
 _Send = Callable[[Message, Mapping[str, str]], Awaitable[SendResult]]
 
 

@@ -36,9 +36,6 @@ if TYPE_CHECKING:
     from steelyard.model import Queue
     from steelyard.wire.command import Command
 
-__all__ = ["AsyncSend", "InFlightLimit", "Promise", "route_changed", "shorten_timeout"]
-
-
 R = TypeVar("R")
 R_contra = TypeVar("R_contra", contravariant=True)
 

@@ -39,9 +39,6 @@ if TYPE_CHECKING:
     from steelyard.client.session import Session
     from steelyard.model import Queue
 
-__all__ = ["BlockingSender", "LoopHandoff"]
-
-
 R = TypeVar("R")
 
 _CHECK_IDLE_MS = 1_000

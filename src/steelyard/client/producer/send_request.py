@@ -20,8 +20,6 @@ from steelyard.protocol.send import Delay, HalfMessageRef, read_receipt, resolve
 from steelyard.wire.command import Command
 from steelyard.wire.sysflag import Compression
 
-__all__ = ["BatchSend", "HalfSend", "SendDefaults", "SendRequest", "SingleSend"]
-
 R_co = TypeVar("R_co", covariant=True)
 
 

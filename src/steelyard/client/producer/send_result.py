@@ -5,8 +5,6 @@ from msgspec import Struct
 from steelyard.balance.producer.send_attempts import FailedAttempt
 from steelyard.model import Queue
 
-__all__ = ["FailedAttempts", "SendResult", "failed_attempts"]
-
 FailedAttempts = tuple[tuple[str, int, str], ...]
 """Failed attempts: broker, milliseconds and reason of each, as in `SendFailed.attempts`."""
 

@@ -27,8 +27,6 @@ from steelyard.wire.property_names import PRODUCER_GROUP
 if TYPE_CHECKING:
     from steelyard.client.session import Session
 
-__all__ = ["ProducerTransactions", "Transaction", "TransactionCheck"]
-
 TransactionCheck = Callable[[StoredMessage], "bool | Awaitable[bool | None] | None"]
 """Decides about a transaction: True commits, False rolls back, None is not known yet."""
 

@@ -53,8 +53,6 @@ from steelyard.wire.command import Command
 from steelyard.wire.headers.common import OffsetResponse
 from steelyard.wire.headers.group import CommitOffset, QueryConsumerOffset
 
-__all__ = ["AssignedReader", "query_committed_offset", "query_offset"]
-
 _PULL_TIMEOUT_MS = LONG_POLL_MS + 15_000
 _RETRY_DELAYS_S = (0.05, 0.1, 0.2, 0.5, 1.0)
 """The delays before a failed pull is repeated; the last one repeats."""

@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from steelyard.client.consumer.received_message import ReceivedMessage
 from steelyard.model import Queue
 
-__all__ = ["FetchBuffer", "QueueBuffer"]
-
 _MESSAGES_PER_TURN = 32
 """How many messages a queue gives in its turn: as many as one pull."""
 

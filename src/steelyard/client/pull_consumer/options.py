@@ -7,8 +7,6 @@ from steelyard.balance.group.options import MemberOptions
 from steelyard.client.consumer.options import MemberSettings, SharedOptions
 from steelyard.model import Subscription
 
-__all__ = ["MAX_POLL", "PullConsumerOptions", "PullConsumerSettings"]
-
 MAX_POLL = 500
 """How many messages a poll returns at most by default."""
 

@@ -36,9 +36,6 @@ from steelyard.model import ExpressionType, Queue, Subscription
 from steelyard.net.clock import now_ms
 from steelyard.wire.sysflag import SEALED
 
-__all__ = ["PullConsumer", "PullReader"]
-
-
 PullReader: TypeAlias = SubscribedReader | AssignedReader
 """Reads queues into the fetch buffer: those of a member, or the given ones."""
 

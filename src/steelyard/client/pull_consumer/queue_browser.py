@@ -15,8 +15,6 @@ from steelyard.model import StoredMessage
 from steelyard.wire.stored_messages import unseal_message_prefix
 from steelyard.wire.sysflag import SEALED
 
-__all__ = ["PREVIEW_BYTES", "QueueBrowser", "preview_body"]
-
 M = TypeVar("M", bound=StoredMessage)
 
 PREVIEW_BYTES = 1 << 20

@@ -28,8 +28,6 @@ from steelyard.model import Queue, Subscription
 from steelyard.model.finding import Finding
 from steelyard.net.clock import now_ms, steady_ms
 
-__all__ = ["SubscribedReader", "queues_lost_error", "unreadable_error"]
-
 _COMMIT_S = 5.0
 _DRAIN_MS = 1_000
 _LEAVE_S = 5.0

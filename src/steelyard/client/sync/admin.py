@@ -13,19 +13,6 @@ from steelyard.client.admin.topics import TopicAdmin
 from steelyard.client.config import NamesrvOrConfig
 from steelyard.client.sync.client import SyncClient, SyncPart, blocking
 
-__all__ = [
-    "Admin",
-    "SyncAccessAdmin",
-    "SyncBrokerAdmin",
-    "SyncDeadLetterAdmin",
-    "SyncGroupAdmin",
-    "SyncMessageAdmin",
-    "SyncNameServerAdmin",
-    "SyncOffsetAdmin",
-    "SyncProducerAdmin",
-    "SyncTopicAdmin",
-]
-
 
 class SyncTopicAdmin(SyncPart[TopicAdmin]):
     """Topics: `Admin.topics`."""

@@ -14,8 +14,6 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 from steelyard.client.loop_thread import LoopThread
 from steelyard.client.process_guard import ProcessGuard, closed_error
 
-__all__ = ["SyncClient", "SyncPart", "blocking", "on_loop", "open_clients"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")

@@ -22,8 +22,6 @@ from steelyard.errors import SteelyardError
 from steelyard.model import Queue
 from steelyard.model.finding import Finding
 
-__all__ = ["Consumer", "NotifyingSyncClient"]
-
 F = TypeVar("F", bound=HandlerFunction)
 M = TypeVar("M", bound=Callable[[Rebalanced], object])
 W = TypeVar("W", bound=Callable[[Finding], object])

@@ -31,8 +31,6 @@ from steelyard.errors import SendFailed, ServerError, TransportError
 from steelyard.model import Message, Queue, StoredMessage
 from steelyard.protocol.batch_send import group_into_batches
 
-__all__ = ["Producer", "Transaction"]
-
 
 class _Submitted(NamedTuple):
     """A message on its way to the loop."""

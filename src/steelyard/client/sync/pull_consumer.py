@@ -11,8 +11,6 @@ from steelyard.client.sync.client import blocking, on_loop
 from steelyard.client.sync.consumer import NotifyingSyncClient
 from steelyard.model import Queue
 
-__all__ = ["PullConsumer"]
-
 
 class PullConsumer(NotifyingSyncClient[AsyncPullConsumer]):
     """Reads topics for a group, poll by poll.

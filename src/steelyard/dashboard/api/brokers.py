@@ -21,8 +21,6 @@ from steelyard.client.admin.brokers import (
 from steelyard.dashboard.api_routing import ApiRequest, copy_fields, live_route, query_route
 from steelyard.dashboard.context import DashboardContext
 
-__all__ = ["ROUTES"]
-
 _ALL_PERIOD_MS = 2_000
 _ONE_PERIOD_MS = 1_000
 _MAX_BROKERS = 500

@@ -19,8 +19,6 @@ from steelyard.errors import ConfigurationError, MalformedRecord, NoMessage, NoR
 from steelyard.model import Queue, StoredMessage
 from steelyard.model.reserved_names import DLQ_PREFIX
 
-__all__ = ["ROUTES"]
-
 _NonNegative = Annotated[int, Meta(ge=0)]
 
 

@@ -19,8 +19,6 @@ from steelyard.dashboard.rebalance_history import GroupHistory, HistoryRecord, h
 from steelyard.model.reserved_names import RETRY_PREFIX
 from steelyard.net.clock import now_ms
 
-__all__ = ["ROUTES", "group_status"]
-
 _BROADCAST_NOTE = (
     "every member of this broadcast group reads all queues and keeps its own offsets, so its lag is unknown to brokers"
 )

@@ -29,8 +29,6 @@ from steelyard.model import Message, StoredMessage
 from steelyard.model.message import RESERVED_PROPERTIES
 from steelyard.model.time_text import parse_time
 
-__all__ = ["ROUTES"]
-
 _MAX_ROWS = 1_000
 _MAX_BY_KEY = 64
 _DEFAULT_SCANNED = 20_000

@@ -18,8 +18,6 @@ from steelyard.model import Queue, sort_queues
 from steelyard.model.reserved_names import RETRY_PREFIX
 from steelyard.model.time_text import TIME_HINT
 
-__all__ = ["ROUTES"]
-
 _POLL_MS = 1_000
 _MAX_TOPICS = 100
 _MAX_QUEUES = 2_000

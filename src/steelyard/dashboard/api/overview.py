@@ -15,9 +15,6 @@ from steelyard.dashboard.context import DashboardContext
 from steelyard.dashboard.polling import PollFailure
 from steelyard.version import __version__
 
-__all__ = ["ROUTES", "Overview", "make_overview"]
-
-
 _MAX_ROWS = 8
 _MAX_PER_KIND = 4
 _MAX_WARNINGS = 40

@@ -17,8 +17,6 @@ from steelyard.dashboard.api_routing import ApiRequest, query_route
 from steelyard.dashboard.context import DashboardContext
 from steelyard.errors import ConfigurationError
 
-__all__ = ["ROUTES"]
-
 _POLL_MS = 1_500
 _MAX_QUEUES = 2_000
 _MAX_JOINING = 64

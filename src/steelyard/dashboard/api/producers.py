@@ -12,8 +12,6 @@ from steelyard.client.admin.producers import ProducerBrokerLatency, ProducerStat
 from steelyard.dashboard.api_routing import ApiRequest, copy_fields, live_route
 from steelyard.dashboard.context import DashboardContext
 
-__all__ = ["ROUTES", "rank_producers"]
-
 _PERIOD_MS = 1_000
 _MAX_ROWS = 2_000  # producers that are shown; all are counted
 

@@ -25,9 +25,6 @@ from steelyard.dashboard.polling import PollFailure
 from steelyard.errors import ConfigurationError, TransportError
 from steelyard.model import Queue
 
-__all__ = ["ROUTES", "Tail", "TailBatch", "TailFilter", "TailLimits"]
-
-
 _Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 
 _MAX_QUEUES = 256  # each is a pull that its broker holds

@@ -26,9 +26,6 @@ from steelyard.model import Queue, QueueCounts
 from steelyard.model.reserved_names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
 from steelyard.net.clock import now_ms
 
-__all__ = ["ROUTES"]
-
-
 _GROUPS_MS = 3_000
 _MAX_GROUPS = 24  # groups that are polled, every few seconds
 _MAX_QUEUES = 4_096

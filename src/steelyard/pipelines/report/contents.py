@@ -33,22 +33,6 @@ from steelyard.pipelines.report.formatting import (
 from steelyard.pipelines.report.ownership import LagSample
 from steelyard.pipelines.report.rebalance_history import OwnershipHistory
 
-__all__ = [
-    "KeyInQueue",
-    "KeyLoad",
-    "MemberLoad",
-    "QueueLoad",
-    "ReportContents",
-    "Skew",
-    "TimeStepLoad",
-    "TopicTraffic",
-    "choose_step_ms",
-    "measure_skew",
-    "report_findings",
-    "summary_line",
-]
-
-
 _STEPS_MS = (
     *(1_000, 5_000, 15_000, 60_000, 300_000, 900_000, 3_600_000, 10_800_000, 21_600_000),
     *(86_400_000, 7 * 86_400_000, 28 * 86_400_000),

@@ -24,8 +24,6 @@ from steelyard.pipelines.report.contents import ReportContents, measure_skew
 from steelyard.pipelines.report.formatting import to_datetime
 from steelyard.pipelines.report.rebalance_history import OwnershipHistory
 
-__all__ = ["FACT_SCHEMA", "ReportFact", "fact_table"]
-
 _TIME = pa.timestamp("ms", "UTC")
 FACT_SCHEMA = pa.schema(
     [

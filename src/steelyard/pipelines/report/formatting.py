@@ -8,20 +8,6 @@ from datetime import UTC, datetime
 
 from steelyard.model import Queue
 
-__all__ = [
-    "MAX_TIMESTAMP_MS",
-    "format_bytes",
-    "format_count",
-    "format_duration",
-    "format_number",
-    "format_percent",
-    "format_queue",
-    "format_ratio",
-    "format_timestamp",
-    "printable",
-    "to_datetime",
-]
-
 MAX_TIMESTAMP_MS = 253_402_300_799_999  # the last millisecond of the year 9999, the end of `datetime`
 
 _MAX_NAME_LENGTH = 64

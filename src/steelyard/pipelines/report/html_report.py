@@ -31,8 +31,6 @@ from steelyard.pipelines.report.formatting import (
 if TYPE_CHECKING:
     from steelyard.pipelines.report.ownership import QueueHolding
 
-__all__ = ["render_page"]
-
 _MAX_ROWS = 5_000  # more would make the page too heavy; the Parquet table has all
 _MAX_LANES, _MAX_SPANS = 96, 10_000
 _LABEL_LENGTH, _LABELS_WIDTH, _LANES_WIDTH, _LANE_HEIGHT = 25, 176, 776, 18

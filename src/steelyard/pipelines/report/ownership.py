@@ -20,22 +20,6 @@ from steelyard.errors import TransportError
 from steelyard.model import Queue
 from steelyard.pipelines.report.formatting import MAX_TIMESTAMP_MS
 
-__all__ = [
-    "LEAVE_REASON",
-    "MAX_EVENTS",
-    "POLL_INTERVAL_S",
-    "EventFile",
-    "GroupViewer",
-    "LagSample",
-    "OwnershipEvent",
-    "QueueHolding",
-    "WatchedGroup",
-    "merge_events",
-    "queue_holdings",
-    "read_events",
-    "watch_group",
-]
-
 LEAVE_REASON = "it leaves the group"
 """The reason of a member's last event; any other event without queues means that it is idle."""
 

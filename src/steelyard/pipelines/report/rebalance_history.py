@@ -21,8 +21,6 @@ from steelyard.balance.assignors.explain import Explanation, explain
 from steelyard.model import Queue, sort_names
 from steelyard.pipelines.report.ownership import OwnershipEvent, QueueHolding, queue_holdings
 
-__all__ = ["SETTLED_AFTER_MS", "Handover", "OwnershipChange", "OwnershipHistory", "OwnershipOverlap", "build_history"]
-
 SETTLED_AFTER_MS = 1_000
 """A change is over when there was no event for this time; hand-overs of a planned change take less.
 

@@ -31,8 +31,6 @@ from steelyard.pipelines.report.contents import (
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row, SparkSession
 
-__all__ = ["query_traffic"]
-
 _KEYS = "keys"
 _SHARDING_KEY = "__SHARDINGKEY"
 

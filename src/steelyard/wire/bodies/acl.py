@@ -4,8 +4,6 @@ from msgspec import field
 
 from steelyard.wire.json_body import JsonBody
 
-__all__ = ["AclPolicy", "AclPolicyEntry", "AclRules", "AclUser"]
-
 
 class AclUser(JsonBody, frozen=True, kw_only=True):
     """A user (Java: UserInfo). Brokers return the password in clear, so ``repr`` leaves it out."""

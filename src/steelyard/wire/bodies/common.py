@@ -15,8 +15,6 @@ from steelyard.wire import limits
 from steelyard.wire.java_json import Int64
 from steelyard.wire.json_body import JsonBody, always_written
 
-__all__ = ["GroupNames", "KVTable", "TableVersion", "TopicNames", "decode_settings", "encode_settings"]
-
 
 class TableVersion(JsonBody, frozen=True, kw_only=True):
     """The version of a table; two tables are equal if all three numbers are (Java: DataVersion)."""

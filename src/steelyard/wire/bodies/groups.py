@@ -10,19 +10,6 @@ from steelyard.wire.bodies.common import TableVersion
 from steelyard.wire.java_json import Int32, Int64
 from steelyard.wire.json_body import JsonBody, always_written
 
-__all__ = [
-    "CustomRetryPolicy",
-    "ExponentialRetryPolicy",
-    "GroupRetryPolicy",
-    "GroupRetryPolicyType",
-    "SavedSubscription",
-    "SavedSubscriptionTable",
-    "SimpleSubscription",
-    "SubscriptionGroupConfig",
-    "SubscriptionGroupConfigList",
-    "SubscriptionGroupTable",
-]
-
 
 class GroupRetryPolicyType(Enum):
     """Which of the two policies is used (Java: GroupRetryPolicyType)."""

@@ -16,21 +16,6 @@ from steelyard.wire import limits
 from steelyard.wire.java_json import Int32, Int64
 from steelyard.wire.json_body import JsonBody, always_written
 
-__all__ = [
-    "BrokerLatencyReport",
-    "CheckClientRequest",
-    "ConsumeFromWhere",
-    "ConsumeType",
-    "ConsumerHeartbeat",
-    "HeartbeatBody",
-    "HeartbeatExtension",
-    "HeartbeatGroupExtension",
-    "HeldQueueEpoch",
-    "MessageModel",
-    "ProducerHeartbeat",
-    "SubscriptionBody",
-]
-
 _SUBSCRIPTION = "body of SubscriptionBody"
 
 

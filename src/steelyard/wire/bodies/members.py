@@ -16,26 +16,6 @@ from steelyard.wire.bodies.heartbeat import (
 from steelyard.wire.java_json import Double, Int32, Int64
 from steelyard.wire.json_body import ByQueue, JsonBody, always_written
 
-__all__ = [
-    "ClientExtension",
-    "ConnectionEntry",
-    "ConsumeDirectlyOutcome",
-    "ConsumeDirectlyResult",
-    "ConsumeStatus",
-    "ConsumerConnections",
-    "ConsumerIdList",
-    "ConsumerRunningState",
-    "GroupExtension",
-    "GroupSubscription",
-    "MemberEntry",
-    "PopProcessQueueState",
-    "ProcessQueueState",
-    "ProducerConnections",
-    "ProducerEntry",
-    "ProducerTable",
-    "RunningStateExtension",
-]
-
 
 class MemberEntry(JsonBody, frozen=True, kw_only=True):
     """One member, as our broker reports it."""

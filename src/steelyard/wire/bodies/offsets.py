@@ -9,15 +9,6 @@ from steelyard.wire.bodies.common import TableVersion
 from steelyard.wire.java_json import Int32, Int64
 from steelyard.wire.json_body import ById, ByQueue, JsonBody, always_written
 
-__all__ = [
-    "ConsumerOffsetTable",
-    "DelayOffsetTable",
-    "MemberOffsets",
-    "ResetOffsets",
-    "ResetOffsetsList",
-    "ResetQueue",
-]
-
 
 class ConsumerOffsetTable(JsonBody, frozen=True, kw_only=True):
     """Committed offsets by ``topic@group`` and queue, as in a broker's file (Java: ConsumerOffsetSerializeWrapper)."""

@@ -10,19 +10,6 @@ from steelyard.wire.bodies.heartbeat import MessageModel
 from steelyard.wire.java_json import Int32, Int64
 from steelyard.wire.json_body import JsonBody, QueueRef, always_written
 
-__all__ = [
-    "AssignedQueue",
-    "AssignmentRequest",
-    "AssignmentResponse",
-    "DeniedLock",
-    "LockExtension",
-    "LockRequest",
-    "LockResponse",
-    "LockResponseExtension",
-    "MessageRequestMode",
-    "MessageRequestModeSetting",
-]
-
 
 class MessageRequestMode(Enum):
     """How the messages of an assigned queue are requested (Java: MessageRequestMode)."""

@@ -12,25 +12,6 @@ from steelyard.wire.bodies.heartbeat import SubscriptionBody
 from steelyard.wire.java_json import Double, Int32, Int64
 from steelyard.wire.json_body import ByQueue, JsonBody, QueueRef, always_written
 
-__all__ = [
-    "REPORT_NAME",
-    "BrokerConsumeStats",
-    "BrokerReport",
-    "BrokerStats",
-    "BrokerStatsItem",
-    "ConsumeOffset",
-    "ConsumeQueueIndexEntry",
-    "ConsumeQueuePart",
-    "ConsumeStats",
-    "ConsumeTimeSpans",
-    "DamageReport",
-    "QueueTimeSpan",
-    "RecoveryReport",
-    "ReplicationState",
-    "TopicOffset",
-    "TopicStats",
-]
-
 
 class TopicOffset(JsonBody, frozen=True, kw_only=True):
     """The first offset of a queue and the next one to write (Java: TopicOffset)."""

@@ -22,24 +22,6 @@ from steelyard.wire.java_json import Int32, Int64
 from steelyard.wire.json_body import ById, JsonBody, always_written, decode_body
 from steelyard.wire.sysflag import COMPRESSED
 
-__all__ = [
-    "BrokerEntry",
-    "BrokerMemberGroup",
-    "BrokerMemberGroupResponse",
-    "BrokerRegistration",
-    "ClusterBody",
-    "QueueEntry",
-    "QueueMapping",
-    "QueueMappingDetail",
-    "QueueMappingItem",
-    "RouteBody",
-    "TopicConfig",
-    "TopicConfigList",
-    "TopicConfigTable",
-    "decompress_registration",
-]
-
-
 _EVERY_PERMISSION = sum(Permission)
 """Only the named bits are decoded: Python caches every other combination forever."""
 

@@ -4,27 +4,6 @@ from steelyard.wire.header_codec import Header
 from steelyard.wire.headers.common import BrokerRequest, TopicRequest
 from steelyard.wire.java_json import Int32
 
-__all__ = [
-    "CloneGroupOffset",
-    "CreateTopic",
-    "DeleteGroup",
-    "GetAllGroupConfigs",
-    "GetAllGroupConfigsResponse",
-    "GetAllTopicConfigs",
-    "GetAllTopicConfigsResponse",
-    "GetBrokerConfigResponse",
-    "GetBrokerConsumeStats",
-    "GetConsumeStats",
-    "GetGroupConfig",
-    "GetProducerConnections",
-    "ListPolicies",
-    "ListUsers",
-    "PolicyRequest",
-    "ResumeCheckHalfMessage",
-    "UserRequest",
-    "ViewBrokerStats",
-]
-
 
 class CreateTopic(TopicRequest, frozen=True):
     """17 UPDATE_AND_CREATE_TOPIC. ``attributes`` is written ``+name=value,-name``."""

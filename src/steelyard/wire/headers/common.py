@@ -5,18 +5,6 @@ from msgspec import field
 from steelyard.wire.header_codec import Header
 from steelyard.wire.java_json import Int32, Int64
 
-__all__ = [
-    "BOOL_TEXTS",
-    "BrokerRequest",
-    "EmptyHeader",
-    "GroupRequest",
-    "OffsetResponse",
-    "QueueRequest",
-    "TopicNameRequest",
-    "TopicRequest",
-    "packed_length",
-]
-
 BOOL_TEXTS = {True: "true", False: "false", None: ""}
 """Booleans as texts, for headers that are encoded by hand."""
 

@@ -6,20 +6,6 @@ from steelyard.wire.header_codec import Header
 from steelyard.wire.headers.common import BrokerRequest, QueueRequest, TopicRequest
 from steelyard.wire.java_json import Int32, Int64
 
-__all__ = [
-    "CommitOffset",
-    "ConsumeMessageDirectly",
-    "EarliestStoreTimeResponse",
-    "GetConsumerRunningState",
-    "GetMaxOffset",
-    "GroupTopicRequest",
-    "HeartbeatResponse",
-    "QueryConsumerOffset",
-    "ResetOffset",
-    "SearchOffset",
-    "UnregisterClient",
-]
-
 
 class HeartbeatResponse(Header, frozen=True):
     """The response to 34; our broker adds the last two, Apache's 5.x has only the first two, 4.9 none."""

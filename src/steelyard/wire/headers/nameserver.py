@@ -6,24 +6,6 @@ from steelyard.wire.header_codec import Header
 from steelyard.wire.headers.common import TopicRequest
 from steelyard.wire.java_json import Int32, Int64
 
-__all__ = [
-    "BrokerHeartbeat",
-    "BrokerIdentity",
-    "DeleteTopic",
-    "GetBrokerMemberGroup",
-    "GetRoute",
-    "GetTopicsByCluster",
-    "KVConfigRequest",
-    "KVConfigResponse",
-    "KVNamespaceRequest",
-    "QueryVersionResponse",
-    "RegisterBroker",
-    "RegisterBrokerResponse",
-    "RegisterTopic",
-    "WritePermissionRequest",
-    "WritePermissionResponse",
-]
-
 
 class GetRoute(TopicRequest, frozen=True):
     """105 GET_ROUTEINFO_BY_TOPIC: the route of a topic."""

@@ -9,15 +9,6 @@ from steelyard.wire.header_codec import Header
 from steelyard.wire.headers.common import BOOL_TEXTS, TopicRequest
 from steelyard.wire.java_json import Int32, Int64
 
-__all__ = [
-    "PullMessage",
-    "PullMessageResponse",
-    "QueryConsumeQueue",
-    "QueryMessages",
-    "QueryMessagesResponse",
-    "ViewMessage",
-]
-
 
 class PullMessage(TopicRequest, frozen=True):
     """11 PULL_MESSAGE and 361 LITE_PULL_MESSAGE.

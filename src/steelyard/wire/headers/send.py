@@ -13,16 +13,6 @@ from steelyard.wire.header_codec import Header
 from steelyard.wire.headers.common import BOOL_TEXTS, BrokerRequest, TopicRequest, packed_length
 from steelyard.wire.java_json import Int32, Int64
 
-__all__ = [
-    "CheckTransactionState",
-    "EndTransaction",
-    "PushReplyMessage",
-    "SendMessage",
-    "SendMessageBack",
-    "SendMessageResponse",
-    "SendMessageV2",
-]
-
 
 class SendMessage(TopicRequest, frozen=True):
     """10 SEND_MESSAGE and 324 SEND_REPLY_MESSAGE: a message, with full names."""

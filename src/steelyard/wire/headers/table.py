@@ -7,8 +7,6 @@ from steelyard.wire.codes import RequestCode as Code
 from steelyard.wire.header_codec import Header
 from steelyard.wire.headers import admin, common, group, nameserver, pull, send
 
-__all__ = ["HEADER_OF_REQUEST"]
-
 _REQUESTS_OF_HEADER: Mapping[type[Header], tuple[Code, ...]] = {
     send.SendMessage: (Code.SEND_MESSAGE, Code.SEND_REPLY_MESSAGE),
     send.SendMessageV2: (Code.SEND_MESSAGE_V2, Code.SEND_BATCH_MESSAGE, Code.SEND_REPLY_MESSAGE_V2),
