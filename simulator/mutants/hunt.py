@@ -106,7 +106,7 @@ CATCHES: dict[str, tuple[str, int]] = {
     "unsure-never-yields": ("drained and settled", 3),
     "overtaken-window-kept": ("crash bounds", 102),
     "unsure-undoes-drain": ("one owner", 618),
-    "drain-undone": ("one owner", 17),
+    "drain-undone": ("one owner", 24),
     "late-commit-stays": ("drained and settled", 126),
     "planned-over-unsorted-ids": ("waits are short", 2),
     "one-list-for-all": ("minimum moves", 26),
