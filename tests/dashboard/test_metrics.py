@@ -1,6 +1,7 @@
 """`/metrics` of the page: what runs here tells all; a cluster elsewhere what it lets be seen, under the same names."""
 
 import asyncio
+import builtins
 from collections import Counter
 
 import pytest
@@ -83,7 +84,7 @@ def _pass(message: ReceivedMessage) -> None:
 class _OneMissing(BrokerAdmin):
     """Brokers of a cluster with one more, which does not answer."""
 
-    async def list(self) -> list[BrokerStatus]:
+    async def list(self) -> builtins.list[BrokerStatus]:
         missing = BrokerStatus("broker-2", "DefaultCluster", {0: "127.0.0.1:1"}, problem="it does not answer")
         return [*await super().list(), missing]
 

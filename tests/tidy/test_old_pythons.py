@@ -1,9 +1,11 @@
-"""What one of the interpreters that Steelyard runs on gets wrong, and nobody here uses.
+"""What one of the interpreters that Steelyard runs on gets wrong or does otherwise, and nobody here uses.
 
 - Possessive quantifiers and atomic groups: in Python 3.11.2, which is Debian 12's, a possessive group matches even if
   it failed in its middle, so that ``0E`` is a number. Where what follows a run of characters is none of them, looking
   back costs nothing, and nothing needs to be possessive.
 - `asyncio.wait_for`: before Python 3.12 it may swallow a cancellation that comes as its work ends.
+- From Python 3.14 on, annotations in a class are evaluated when somebody asks for them, and first find the names of
+  the class: beside a method called ``list``, what ``list[str]`` means is an error.
 """
 
 import ast
@@ -56,6 +58,27 @@ def test_a_wait_for_is_seen_and_a_method_of_that_name_is_not() -> None:
     assert not list(waits(Source("tests/x.py", "page.wait_for(work)\nasync with asyncio.timeout(1): ...")))
 
 
+def test_no_annotation_of_a_class_means_what_the_class_calls_otherwise() -> None:
+    complain(line for source in _python() for line in shadowed(source))
+
+
+def test_an_annotation_that_the_class_shadows_is_seen_and_another_is_not() -> None:
+    for text in (
+        "class Topics:\n    def names(self) -> list[str]: ...\n    def list(self) -> None: ...",
+        "class Topics:\n    def list(self, of: tuple[list[str], ...]) -> None: ...",
+        "class Options:\n    name: Annotated[str, option()]\n    option: str | None = None",
+        "class Listener:\n    bound: socket.socket\n    @property\n    def socket(self): ...",
+    ):
+        (complaint,) = shadowed(Source("src/steelyard/x.py", text))
+        assert "src/steelyard/x.py:2" in complaint
+    for text in (
+        "class Topics:\n    def names(self) -> builtins.list[str]: ...\n    def list(self) -> None: ...",
+        "class Topics:\n    class Kind: ...\n    kind: Kind",
+        "class Options:\n    name: str\n    str_: int = 0\ndef str(): ...",
+    ):
+        assert not list(shadowed(Source("src/steelyard/x.py", text)))
+
+
 def possessive(source: Source) -> Iterator[str]:
     """Say where a text is a possessive pattern: any text of a file that imports `re`, or what `match=` is given."""
     nodes = list(ast.walk(source.tree)) if _MAYBE.search(source.text) else []
@@ -82,6 +105,43 @@ def waits(source: Source) -> Iterator[str]:
             is_used = isinstance(node, ast.ImportFrom) and node.module == "asyncio" and "wait_for" in _names(node)
         if is_used:
             yield f"{source.at(node)}: asyncio.wait_for may swallow a cancellation: use `async with asyncio.timeout(…)`"
+
+
+def shadowed(source: Source) -> Iterator[str]:
+    """Say where an annotation in a class uses a name that the class binds there or further down."""
+    for found in ast.walk(source.tree):
+        if not isinstance(found, ast.ClassDef):
+            continue
+        last = {name: at for at, statement in enumerate(found.body) for name in _bound_names(statement)}
+        for at, statement in enumerate(found.body):
+            for annotation in _annotations(statement):
+                for node in ast.walk(annotation):
+                    if isinstance(node, ast.Name) and last.get(node.id, -1) >= at:
+                        yield (
+                            f"{source.at(node)}: from Python 3.14 on, {node.id} is what class {found.name} calls so: "
+                            "give one of them another name, or write builtins.list"
+                        )
+
+
+def _bound_names(statement: ast.stmt) -> list[str]:
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return [statement.name]
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    if isinstance(statement, ast.AnnAssign) and statement.value is not None:
+        targets = [statement.target]
+    return [target.id for target in targets if isinstance(target, ast.Name)]
+
+
+def _annotations(statement: ast.stmt) -> Iterator[ast.expr]:
+    if isinstance(statement, ast.AnnAssign):
+        yield statement.annotation
+    elif isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+        given = statement.args
+        for each in (*given.posonlyargs, *given.args, given.vararg, *given.kwonlyargs, given.kwarg):
+            if each is not None and each.annotation is not None:
+                yield each.annotation
+        if statement.returns is not None:
+            yield statement.returns
 
 
 def _python() -> Iterator[Source]:

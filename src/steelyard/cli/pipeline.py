@@ -165,7 +165,7 @@ class _StreamArguments:
         str | None, typer.Option(metavar="DIR", help="The checkpoint directory.", show_default="beside the output")
     ] = None
     group: Annotated[str | None, option(help="Commit the progress as this group, so that tools show the lag.")] = None
-    option: _SourceOption = None
+    source_options: _SourceOption = None
 
     def of_topics(self, client: ClientOptions, topics: list[str], beside: str) -> dict[str, Any]:
         """Return the fields of `StreamOptions`; the checkpoint is ``beside`` unless it is given."""
@@ -180,7 +180,7 @@ class _StreamArguments:
             "start": words.get(self.start) or str(to_epoch_ms(parse_time(self.start, datetime.now(UTC)))),
             "trigger": Trigger.of(self.trigger),
             "group": self.group,
-            "source_options": parse_pairs(self.option, "option"),
+            "source_options": parse_pairs(self.source_options, "option"),
         }
 
 

@@ -142,7 +142,7 @@ class Dashboard:
         server = self._server = uvicorn.Server(config)
         try:
             if not self._stopped.is_set():
-                await server.serve(sockets=[self._listener.socket])
+                await server.serve(sockets=[self._listener.accepting_socket])
         finally:
             await context.close()
 

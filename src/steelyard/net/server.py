@@ -345,7 +345,7 @@ class TcpListener:
         return cls(bound)
 
     @property
-    def socket(self) -> socket.socket:
+    def accepting_socket(self) -> socket.socket:
         """The socket, for a server that accepts by itself."""
         return self._socket
 

@@ -9,6 +9,7 @@ Of disk, flushing and last start our brokers send a report. Apache's send text f
 """
 
 import asyncio
+import builtins
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -398,7 +399,9 @@ class NameServerUpdate:
 class BrokerAdmin(AdminPart):
     """Brokers: `Admin.brokers`."""
 
-    async def instances(self, broker: str | None = None, *, cluster: str | None = None) -> list[BrokerInstance]:
+    async def instances(
+        self, broker: str | None = None, *, cluster: str | None = None
+    ) -> builtins.list[BrokerInstance]:
         """List the processes of a broker, of a cluster, or all: masters and replicas."""
         places = await self._session.select_brokers(None if broker is None else [broker], cluster)
         return [
@@ -419,7 +422,7 @@ class BrokerAdmin(AdminPart):
 
     async def plan_config(
         self, broker: str, settings: Mapping[str, str], *, broker_id: int | None = None
-    ) -> list[SettingChange]:
+    ) -> builtins.list[SettingChange]:
         """Plan a change of settings, and change nothing; a name that the broker does not list is an error."""
         known = await self.config(broker, broker_id=broker_id)
         for name in settings:
@@ -429,7 +432,7 @@ class BrokerAdmin(AdminPart):
 
     async def set_config(
         self, broker: str, settings: Mapping[str, str], *, broker_id: int | None = None
-    ) -> list[SettingChange]:
+    ) -> builtins.list[SettingChange]:
         """Change settings of a running broker, and return their values before and after.
 
         Not every change has an effect: some settings are read only when the broker starts.
@@ -445,7 +448,7 @@ class BrokerAdmin(AdminPart):
         now = await self._instance_settings(server)
         return [SettingChange(each.name, each.before, now.get(each.name, "")) for each in planned]
 
-    async def lag(self, broker: str, *, ordered_only: bool = False) -> list[GroupLag]:
+    async def lag(self, broker: str, *, ordered_only: bool = False) -> builtins.list[GroupLag]:
         """Return the offsets of every group in the queues of a broker, by group and queue."""
         server = await self._instance(broker)
         answer = await self._session.request_ok(
@@ -468,7 +471,7 @@ class BrokerAdmin(AdminPart):
         ]
         return sorted(found, key=lambda each: (each.group, each.queue.topic, each.queue.queue_id))
 
-    async def throughput(self) -> list[BrokerThroughput]:
+    async def throughput(self) -> builtins.list[BrokerThroughput]:
         """Return the rates of every process of every broker; one that does not answer has a problem instead."""
         return await gather_limited(self._broker_throughput, await self.instances())
 
@@ -485,15 +488,15 @@ class BrokerAdmin(AdminPart):
             raise error_for(answer.code, answer.remark or "", server=broker)
         return took_ms
 
-    async def stop_writes(self, broker: str) -> list[NameServerUpdate]:
+    async def stop_writes(self, broker: str) -> builtins.list[NameServerUpdate]:
         """Remove the write permission of a broker at all name servers; it lasts until the broker changes a topic."""
         return await self._set_write_permission(RequestCode.WIPE_WRITE_PERM_OF_BROKER, broker)
 
-    async def allow_writes(self, broker: str) -> list[NameServerUpdate]:
+    async def allow_writes(self, broker: str) -> builtins.list[NameServerUpdate]:
         """Restore the write permission of a broker at all name servers, for all its topics."""
         return await self._set_write_permission(RequestCode.ADD_WRITE_PERM_OF_BROKER, broker)
 
-    async def read_only_topics(self, broker: str) -> list[str]:
+    async def read_only_topics(self, broker: str) -> builtins.list[str]:
         """List the topics of a broker whose own settings do not allow writes."""
         server = await self._instance(broker)
         answer = await self._session.request_ok(server, RequestCode.GET_ALL_TOPIC_CONFIG)
@@ -572,7 +575,7 @@ class BrokerAdmin(AdminPart):
             up=state.up,
         )
 
-    async def _set_write_permission(self, code: RequestCode, broker: str) -> list[NameServerUpdate]:
+    async def _set_write_permission(self, code: RequestCode, broker: str) -> builtins.list[NameServerUpdate]:
         await self._session.select_brokers([broker], None)
 
         async def send(address: str) -> NameServerUpdate:
@@ -587,7 +590,7 @@ class BrokerAdmin(AdminPart):
 
         return await gather_limited(send, self._session.config.name_servers)
 
-    async def list(self) -> list[BrokerStatus]:
+    async def list(self) -> builtins.list[BrokerStatus]:
         """List the brokers with their state; one that does not answer is listed with its problem."""
         return await gather_limited(self._broker_status, (await self._session.broker_places()).values())
 

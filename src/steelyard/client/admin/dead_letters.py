@@ -4,6 +4,7 @@ They stay in a topic of their own: resending one makes a copy, which only that g
 delivered twice.
 """
 
+import builtins
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -91,7 +92,7 @@ class DeadLetterAdmin(AdminPart):
         self._topics = topics
         self._messages = messages
 
-    async def counts(self) -> list[DeadLetterCount]:
+    async def counts(self) -> builtins.list[DeadLetterCount]:
         """List the groups that have dead letters."""
         topics = [name for name in await self._session.own_topic_names() if name.startswith(DLQ_PREFIX)]
         found = await gather_limited(self._topics.describe, topics)
@@ -101,7 +102,7 @@ class DeadLetterAdmin(AdminPart):
             if topic.messages
         ]
 
-    async def queues(self, group: str) -> list[Queue]:
+    async def queues(self, group: str) -> builtins.list[Queue]:
         """Return the queues of a group's dead letters; none if it never had any."""
         route = await self._session.find_route(self._namespace.wrap(f"{DLQ_PREFIX}{group}"))
         return [] if route is None else [self._namespace.unwrap_queue(queue) for queue in route.readable_queues()]
@@ -182,7 +183,7 @@ class DeadLetterAdmin(AdminPart):
         newest: bool = False,
         queue: Queue | None = None,
         opened: bool = True,
-    ) -> list[StoredMessage]:
+    ) -> builtins.list[StoredMessage]:
         """Read the dead letters of a group from ``start`` on and before ``end``, the oldest first.
 
         A number as ``start`` is an offset; with ``queue`` only that one of `queues` is read. With ``newest`` the last

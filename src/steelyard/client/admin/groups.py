@@ -4,6 +4,7 @@ A description combines what brokers list, what members report of themselves (thr
 subscribed topics. A summary uses only what brokers list, so it is cheap enough for many groups.
 """
 
+import builtins
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -71,7 +72,7 @@ class GroupAdmin(RebalanceHistory):
         super().__init__(session)
         self._topics = topics
 
-    async def names(self, *, system: bool = False) -> list[str]:
+    async def names(self, *, system: bool = False) -> builtins.list[str]:
         """List just the names of groups, with one request to each broker."""
         tables = await self._session.group_tables((await self._session.broker_places()).values())
         return sorted(
@@ -109,7 +110,7 @@ class GroupAdmin(RebalanceHistory):
         stats = await group_stats(self._session, full, places)
         return _listed_facts(self._namespace, full, connections, stats), stats
 
-    async def members(self, group: str) -> list[MemberDescription]:
+    async def members(self, group: str) -> builtins.list[MemberDescription]:
         """List the members of a group that are online, in the order in which queues are assigned."""
         full, places = self._namespace.wrap(group), await self._session.broker_places()
         found = await online_members(self._session, full, places.values())
@@ -188,7 +189,7 @@ class GroupAdmin(RebalanceHistory):
         await gather_limited(put, plan.todo)
         return plan
 
-    async def set_request_mode(self, group: str, topic: str, *, pop: bool, share_queues: int = 0) -> list[str]:
+    async def set_request_mode(self, group: str, topic: str, *, pop: bool, share_queues: int = 0) -> builtins.list[str]:
         """Set how a group gets the messages of a topic, on all brokers that have it; return these.
 
         With ``pop`` a broker hands out messages instead of queues, otherwise members pull; ``share_queues`` is from how
@@ -227,7 +228,7 @@ class GroupAdmin(RebalanceHistory):
             if await self._session.find_route(f"{prefix}{full}") is not None:
                 await self._topics.delete(f"{prefix}{name}")
 
-    async def list(self, *, system: bool = False) -> list[GroupSummary]:
+    async def list(self, *, system: bool = False) -> builtins.list[GroupSummary]:
         """List the groups that brokers know; with ``system`` also those of the servers and of tools."""
         places = (await self._session.broker_places()).values()
 

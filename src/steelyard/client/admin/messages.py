@@ -8,6 +8,7 @@ offset moves. 321 reads the consume queue itself.
 A body that cannot be decompressed is returned as it is stored: administrators want to see that too.
 """
 
+import builtins
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -157,7 +158,7 @@ class MessageAdmin(AdminPart):
         end: TimeOrAge | None = None,
         most: int = _MAX_BY_KEY,
         opened: bool = True,
-    ) -> list[StoredMessage]:
+    ) -> builtins.list[StoredMessage]:
         """Find the messages of a topic that have a key, oldest first; of too many, the newest."""
         here_ms = now_ms()
         start_ms = 0 if start is None else resolve_epoch_ms(start, now_ms=here_ms)
@@ -171,7 +172,7 @@ class MessageAdmin(AdminPart):
         found, _ = await self._pull(route, self._namespace.wrap_queue(queue), offset, 1)
         return next((_try_decompress(message) for message in found if message.offset == offset), None)
 
-    async def group_progress(self, message: StoredMessage) -> list[GroupProgress]:
+    async def group_progress(self, message: StoredMessage) -> builtins.list[GroupProgress]:
         """List the groups that read a message's topic, and whether they are past it."""
         full = self._namespace.wrap_queue(message.queue)
         route = await self._session.require_route(full.topic)
@@ -184,7 +185,7 @@ class MessageAdmin(AdminPart):
                 found.append(GroupProgress(self._namespace.unwrap(group), is_past, committed))
         return sorted(found, key=lambda each: each.group)
 
-    async def traces(self, message_id: str, topic: str = TRACE_TOPIC) -> list[TraceEvent]:
+    async def traces(self, message_id: str, topic: str = TRACE_TOPIC) -> builtins.list[TraceEvent]:
         """Return the trace events of a message, ordered by time; ``topic`` is where clients write them."""
         try:
             records = await self._by_key(topic, message_id, most=_MAX_TRACES)
@@ -286,7 +287,7 @@ class MessageAdmin(AdminPart):
 
     async def _by_key(
         self, topic: str, key: str, *, most: int, start_ms: int = 0, end_ms: int = _FOREVER_MS, unique: bool = False
-    ) -> list[StoredMessage]:
+    ) -> builtins.list[StoredMessage]:
         full = self._namespace.wrap(topic)
         route = await self._session.require_route(full)
         fields = QueryMessages(full, key, most, start_ms, end_ms, by_unique_key=unique)
@@ -301,10 +302,10 @@ class MessageAdmin(AdminPart):
         }
         return sorted(right.values(), key=lambda message: message.stored_ms)
 
-    def _decode(self, body: bytes, broker: str) -> list[StoredMessage]:
+    def _decode(self, body: bytes, broker: str) -> builtins.list[StoredMessage]:
         return [*map(self._namespace.unwrap_stored, decode_sealed_messages(StoredMessage, body, broker))]
 
-    async def _read(self, route: TopicRoute, queue: Queue, wanted: _ReadRange) -> list[StoredMessage]:
+    async def _read(self, route: TopicRoute, queue: Queue, wanted: _ReadRange) -> builtins.list[StoredMessage]:
         """Read the wanted messages of one queue."""
         place = broker_in_route(route, queue.broker)
         ends = await queue_offsets(self._session, place, queue)
@@ -328,7 +329,7 @@ class MessageAdmin(AdminPart):
 
     async def _pull(
         self, route: TopicRoute, queue: Queue, offset: int, most: int, tags: str = _ALL
-    ) -> tuple[list[StoredMessage], int]:
+    ) -> tuple[builtins.list[StoredMessage], int]:
         """Pull some messages; with them the next offset."""
         body, following = await self._session.pull(broker_in_route(route, queue.broker), queue, offset, most, tags)
         return self._decode(body, queue.broker), following
@@ -344,7 +345,7 @@ class MessageAdmin(AdminPart):
         queue: Queue | None = None,
         tags: str | None = None,
         opened: bool = True,
-    ) -> list[StoredMessage]:
+    ) -> builtins.list[StoredMessage]:
         """Read a topic's messages that were stored from ``start`` on and before ``end``, the oldest first.
 
         A number as ``start`` is an offset, in each queue; one below 0 counts back from the end. With ``newest`` the

@@ -3,6 +3,7 @@
 Name servers do not know of each other: a change is sent to each that can be reached.
 """
 
+import builtins
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -83,7 +84,7 @@ class NameServerAdmin(AdminPart):
         except SteelyardError as error:
             return NameServerStatus(address, problem=error.what)
 
-    async def list(self) -> list[NameServerStatus]:
+    async def list(self) -> builtins.list[NameServerStatus]:
         """List the configured name servers, and whether they answer."""
         return await gather_limited(self._status, self._session.config.name_servers)
 

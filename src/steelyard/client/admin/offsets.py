@@ -12,6 +12,7 @@ queue is requested on its own (14). A reset works whether members run or not, an
 What a broker would refuse is refused by the plan.
 """
 
+import builtins
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -178,7 +179,7 @@ class ResetPlan:
 class OffsetAdmin(AdminPart):
     """Offsets of groups: `Admin.offsets`."""
 
-    async def lag(self, group: str) -> list[TopicLag]:
+    async def lag(self, group: str) -> builtins.list[TopicLag]:
         """Return the lag of a group in each of its topics."""
         topics: dict[str, list[GroupOffset]] = {}
         for row in await self.list(group):
@@ -193,7 +194,7 @@ class OffsetAdmin(AdminPart):
             for topic, rows in sorted(topics.items(), key=lambda item: (item[0].startswith(RETRY_PREFIX), item[0]))
         ]
 
-    async def in_memory(self, group: str, topic: str, member: str | None = None) -> list[MemberOffset]:
+    async def in_memory(self, group: str, topic: str, member: str | None = None) -> builtins.list[MemberOffset]:
         """Return the offsets that members, or one, have in memory; those that do not answer in time are left out."""
         full, places = self._namespace.wrap(group), await self._session.broker_places()
         await self._session.require_group(full, places)
@@ -231,7 +232,9 @@ class OffsetAdmin(AdminPart):
         await self._session.require_group(self._namespace.wrap(group), places)
         return await self._plan_topic(group, topic, to, places, None if queues is None else [*queues])
 
-    async def plan_resets(self, group: str, to: ResetTarget, topics: Iterable[str] | None = None) -> list[ResetPlan]:
+    async def plan_resets(
+        self, group: str, to: ResetTarget, topics: Iterable[str] | None = None
+    ) -> builtins.list[ResetPlan]:
         """Plan a reset in some topics, or in all that the group reads except its retry topic."""
         full, places = self._namespace.wrap(group), await self._session.broker_places()
         await self._session.require_group(full, places)
@@ -240,7 +243,7 @@ class OffsetAdmin(AdminPart):
             raise ConfigurationError(f"group {group!r} has not read any topic yet", next_step="say which topic")
         return [await self._plan_topic(group, topic, to, places) for topic in wanted]
 
-    async def plan_copy(self, source: str, group: str, topics: Iterable[str] | None = None) -> list[ResetPlan]:
+    async def plan_copy(self, source: str, group: str, topics: Iterable[str] | None = None) -> builtins.list[ResetPlan]:
         """Plan to move a group to the offsets of another one; a group that does not exist will be created."""
         places = await self._session.broker_places()
         there = {row.queue: row.committed for row in await self.list(source)}
@@ -281,7 +284,7 @@ class OffsetAdmin(AdminPart):
         """Plan a reset and apply it at once; `plan_reset` shows it first."""
         return await self.apply(await self.plan_reset(group, topic, to, queues=queues))
 
-    async def _topics_of(self, group: str, places: Iterable[BrokerAddresses]) -> list[str]:
+    async def _topics_of(self, group: str, places: Iterable[BrokerAddresses]) -> builtins.list[str]:
         """Return the topics that a group has offsets in, or subscribes to now."""
         found = {row.queue.topic for row in (await group_stats(self._session, group, places)).rows}
         for body in (await consumer_connections(self._session, group, places)).values():
@@ -294,7 +297,7 @@ class OffsetAdmin(AdminPart):
         topic: str,
         to: ResetTarget,
         places: Mapping[str, BrokerAddresses],
-        queues: list[Queue] | None = None,
+        queues: builtins.list[Queue] | None = None,
         *,
         is_new: bool = False,
     ) -> ResetPlan:
@@ -326,7 +329,7 @@ class OffsetAdmin(AdminPart):
             if answer.version < Version.V5_0_0 and await online_members(self._session, group, [place]):
                 raise _only_times(place)
 
-    async def _offsets_at_time(self, route: TopicRoute, queues: list[Queue], time_ms: int) -> dict[Queue, int]:
+    async def _offsets_at_time(self, route: TopicRoute, queues: builtins.list[Queue], time_ms: int) -> dict[Queue, int]:
         """Return the first offset at or after a time; for a time to come the end, of which 4.9 reports one too few."""
         places = {place.name: place for place in route.brokers}
         is_end = time_ms == _TO_THE_END or time_ms >= now_ms()
@@ -340,7 +343,7 @@ class OffsetAdmin(AdminPart):
         return dict(zip(queues, await gather_limited(find, queues), strict=True))
 
     async def _apply_at(
-        self, place: BrokerAddresses, group: str, topic: str, reset: ResetPlan, moves: list[QueueReset]
+        self, place: BrokerAddresses, group: str, topic: str, reset: ResetPlan, moves: builtins.list[QueueReset]
     ) -> None:
         probe = await self._session.request(place, RequestCode.GET_CONSUME_STATS, GetConsumeStats(group, topic))
         if probe.version >= Version.V5_0_0:
@@ -364,7 +367,7 @@ class OffsetAdmin(AdminPart):
         await self._session.request_ok(place, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {}, body)
 
     async def _reset_by_time(
-        self, place: BrokerAddresses, group: str, topic: str, reset: ResetPlan, moves: list[QueueReset]
+        self, place: BrokerAddresses, group: str, topic: str, reset: ResetPlan, moves: builtins.list[QueueReset]
     ) -> None:
         if reset.time_ms is None:
             raise _only_times(place)
@@ -380,7 +383,7 @@ class OffsetAdmin(AdminPart):
         fields = CommitOffset(group, topic, queue_id, offset)
         await self._session.request_ok(place, RequestCode.UPDATE_CONSUMER_OFFSET, fields)
 
-    async def list(self, group: str, topic: str | None = None) -> list[GroupOffset]:
+    async def list(self, group: str, topic: str | None = None) -> builtins.list[GroupOffset]:
         """Return a group's offset in each queue: of one topic, or of all that it has offsets in."""
         full, places = self._namespace.wrap(group), await self._session.broker_places()
         if topic is None:

@@ -4,6 +4,7 @@ A producer sends heartbeats to the brokers that it has sent messages to, so each
 merged. Our producers with ``avoid_slow_brokers`` report broker latencies to our brokers.
 """
 
+import builtins
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -63,7 +64,7 @@ class ProducerStatus:
 class ProducerAdmin(AdminPart):
     """Producers: `Admin.producers`."""
 
-    async def of_group(self, group: str) -> list[ProducerStatus]:
+    async def of_group(self, group: str) -> builtins.list[ProducerStatus]:
         """List the producers of a group; for a group without any the error suggests which was meant."""
         places = await self._session.broker_places()
         code, fields = RequestCode.GET_PRODUCER_CONNECTION_LIST, GetProducerConnections(self._namespace.wrap(group))
@@ -93,7 +94,7 @@ class ProducerAdmin(AdminPart):
             )
         return _merge_producers(found)
 
-    async def list(self) -> list[ProducerStatus]:
+    async def list(self) -> builtins.list[ProducerStatus]:
         """List every producer that brokers know, by group."""
         places = (await self._session.broker_places()).values()
         found = [

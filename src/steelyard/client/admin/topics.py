@@ -8,6 +8,7 @@ keep it as a key-value setting and send it with the topic's route; Apache's only
 """
 
 import asyncio
+import builtins
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -133,7 +134,7 @@ class TopicAdmin(AdminPart):
         """Return a topic's route, as the name servers send it to every client."""
         return replace(await self._session.require_route(self._namespace.wrap(name)), topic=name)
 
-    async def groups(self, name: str) -> list[str]:
+    async def groups(self, name: str) -> builtins.list[str]:
         """List the groups that subscribe to a topic, or have offsets in it."""
         route = await self._session.require_route(self._namespace.wrap(name))
         return sorted(map(self._namespace.unwrap, await subscribed_groups(self._session, route)))
@@ -150,7 +151,7 @@ class TopicAdmin(AdminPart):
         }
         return dict(sorted(configs.items()))
 
-    async def throughput(self, topic: str | None = None) -> list[TopicThroughput]:
+    async def throughput(self, topic: str | None = None) -> builtins.list[TopicThroughput]:
         """Return the rates of the users' topics, or of one topic."""
         if topic is not None:
             return [await self._throughput(await self._session.require_route(self._namespace.wrap(topic)))]
@@ -454,7 +455,7 @@ class TopicAdmin(AdminPart):
             day += max((each.sum for each in (stats.day, stats.hour, stats.minute) if each), default=0)
         return tps, day
 
-    async def list(self, *, system: bool = False) -> list[TopicSummary]:
+    async def list(self, *, system: bool = False) -> builtins.list[TopicSummary]:
         """List the users' topics; with ``system`` also the servers' own, and the retry and dead letter topics."""
         places = await self._session.broker_places()
         own = await system_topics(self._session, places.values())
