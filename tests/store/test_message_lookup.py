@@ -160,3 +160,13 @@ def test_the_first_of_some_messages_is_the_one_that_was_stored_first(
     times = [store.lookup.stored_ms(b"orders", queue_id, offset) for queue_id, offset in places]
     known = [time_ms for time_ms in times if time_ms is not None]
     assert store.lookup.first_stored_ms(b"orders", places) == min(known, default=None)
+
+
+def test_what_this_process_wrote_is_found_by_its_key_whatever_its_properties_are() -> None:
+    zeros = b"KEYS\x01paid\x02note\x01" + bytes(3_000) + b"\x02"
+    store = opened(SimulatedDisk(page=PAGE))
+    append(store, Message(_QUEUE, b"x", properties=zeros))
+    assert store.flush().error is None
+    (record,) = store.lookup.find_by_key(b"orders", b"paid", max_messages=9, start_ms=0, end_ms=1 << 40)
+    assert store.lookup.stored_ms(*_QUEUE, 0) == 1_000
+    assert decode_record(record).properties == zeros

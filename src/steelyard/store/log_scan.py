@@ -86,8 +86,12 @@ def check_record(
     checksums: RecordChecksums | None = None,
     *,
     check_body: bool = True,
+    may_be_torn: bool = True,
 ) -> ScannedRecord | None:
-    """Read the record that begins at a byte if it is whole and claims to lie at ``position``; else None."""
+    """Read the record that begins at a byte if it is whole and claims to lie at ``position``; else None.
+
+    What this process wrote cannot be torn by a power loss.
+    """
     left = len(view) - at
     if left < MIN_RECORD_BYTES:
         return None
@@ -124,7 +128,8 @@ def check_record(
         position, record_checksum(view[at:body_at], view[body_end:end]), stored_ms
     ):
         return None
-    if (b"\0" in topic or b"\0" in properties) and _is_torn(view, at, body_end, end, position, checksums):
+    has_zeros = may_be_torn and (b"\0" in topic or b"\0" in properties)
+    if has_zeros and _is_torn(view, at, body_end, end, position, checksums):
         return None
     return ScannedRecord(position, size, topic, queue_id, offset, stored_ms, properties)
 
@@ -135,6 +140,7 @@ def read_record(
     checksums: RecordChecksums | None = None,
     *,
     check_body: bool = True,
+    may_be_torn: bool = True,
     limit: int | None = None,
 ) -> ScannedRecord | None:
     """Read the record that begins at a byte of a file if it is whole, and if it ends before ``limit``; else None.
@@ -147,7 +153,7 @@ def read_record(
     size = _claimed_size(data, at - start, segment.start + at)
     if at + size > start + len(data) and at + size <= most:
         data = segment.file.read(start, at + size - start)
-    return check_record(data, at - start, segment.start + at, checksums, check_body=check_body)
+    return check_record(data, at - start, segment.start + at, checksums, check_body=check_body, may_be_torn=may_be_torn)
 
 
 def _claimed_size(data: bytes, at: int, position: int) -> int:
@@ -226,6 +232,8 @@ class LogScan:
         checksums: ChecksumsBySegment,
         start: int | None = None,
         stop: int | None = None,
+        *,
+        may_be_torn: bool = True,
     ) -> None:
         self.segments = segments
         self.checksums = checksums
@@ -233,7 +241,7 @@ class LogScan:
         self.lost_bytes = 0
         """The total size of all damages."""
         self.start = start if start is not None or not segments else segments[0].start
-        self._stop = stop
+        self._stop, self._may_be_torn = stop, may_be_torn
         self.end = self.start or 0
         """The position after the last whole record, or after the blank that follows it."""
         self.body_damaged: list[ScannedRecord] = []
@@ -272,8 +280,9 @@ class LogScan:
             if at >= limit:
                 break
             # The record may reach beyond the window.
-            record = check_record(window, at - window_at, base + at, checksums) or read_record(
-                segment, at, checksums, limit=limit
+            may_be_torn = self._may_be_torn
+            record = check_record(window, at - window_at, base + at, checksums, may_be_torn=may_be_torn) or read_record(
+                segment, at, checksums, may_be_torn=may_be_torn, limit=limit
             )
             if record is not None:
                 self._confirm_gap()

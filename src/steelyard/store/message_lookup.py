@@ -31,7 +31,8 @@ class MessageLookup:
         segment = self._log.segment_at(position) if 0 <= position < self._log.end else None
         if segment is None:
             return None
-        return read_record(segment, position - segment.start, self._checksums.get(segment.start))
+        may_be_torn, checksums = position < self._opened_at, self._checksums.get(segment.start)
+        return read_record(segment, position - segment.start, checksums, may_be_torn=may_be_torn)
 
     def position_of(self, topic: bytes, queue_id: int, offset: int) -> tuple[int, int] | None:
         """Return position and size of the message at an offset, or None if there is none."""
@@ -131,8 +132,9 @@ class MessageLookup:
         end, added = min(segment.end, self._log.end), 0
         if key_index.indexed_to < end:
             # What this process wrote needs no checksums; those that are in memory may be from before it was written.
-            checksums = self._checksums if key_index.indexed_to < self._opened_at else {}
-            for found in LogScan([segment], checksums, key_index.indexed_to, end):
+            is_ours = key_index.indexed_to >= self._opened_at
+            checksums = {} if is_ours else self._checksums
+            for found in LogScan([segment], checksums, key_index.indexed_to, end, may_be_torn=not is_ours):
                 if added == max_records:
                     return added
                 key_index.add(found.topic, found.properties, found.position, found.position + found.size)
