@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Iterator
+from concurrent.futures import Future
 
 import pytest
 from msgspec import structs
@@ -128,6 +129,31 @@ def test_an_async_check_is_awaited_and_one_that_fails_is_asked_again(
         assert asked[:2] == [b"order", b"order"]
 
     asyncio.run(scenario())
+    assert "the check of transaction" in caplog.text
+
+
+def test_a_check_that_waits_for_cancelled_work_has_failed_and_is_asked_again(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked: list[bytes] = []
+
+    def check(message: StoredMessage) -> bool:
+        asked.append(message.body)
+        if len(asked) == 1:
+            cancelled = Future[bool]()
+            cancelled.cancel()
+            return cancelled.result()
+        return True
+
+    async def begin() -> None:
+        async with AsyncProducer(cluster.namesrv, group="shop") as forgetful:
+            await forgetful.transaction(ORDER).begin()
+
+    asyncio.run(begin())
+    with Producer(cluster.namesrv, group="shop", check=check) as producer:
+        producer.send(Message("orders", b"so that it knows the broker"))
+        until(lambda: b"order" in stored_bodies(cluster))
+    assert asked[:2] == [b"order", b"order"]
     assert "the check of transaction" in caplog.text
 
 

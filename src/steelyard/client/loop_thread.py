@@ -170,7 +170,8 @@ async def call_in_thread(name: str, function: Callable[[A], R], given: A) -> R:
         try:
             future.set_result(function(given))
         except BaseException as error:
-            if not isinstance(error, Exception) or isinstance(error, StopIteration):  # no future takes the latter
+            # No future takes a StopIteration, and a CancelledError would cancel the task that awaits this one.
+            if not isinstance(error, Exception) or isinstance(error, StopIteration | CancelledError):
                 error, error.__cause__ = RuntimeError(f"it raised {error!r}"), error
             future.set_exception(error)
 

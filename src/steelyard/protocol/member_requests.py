@@ -106,7 +106,7 @@ class MemberRequests:
         self._versions = {topic: each.version for topic, each in self._subscriptions.items()}
 
     def encode(self, action: RequestAction) -> EncodedRequest | None:
-        """Return the request of an action; None for actions that need no server."""
+        """Return the request of an action that is no pull; None for actions that need no server."""
         match action:
             case Commit():
                 return self.commit(action)

@@ -87,7 +87,7 @@ def _decode_record(kind: str, fields: list[str]) -> TraceEvent | None:
 
 
 def encode_trace(trace: TraceEvent) -> str:
-    """Encode an event as one record; all but ``recalled`` can be encoded."""
+    """Encode an event as one record."""
     kind, names = _ENCODED[trace.what]
     fields = (_WRITERS[name](trace) if name in _WRITERS else getattr(trace, name) for name in names)
     return _FIELD_END.join((kind, *map(_field_text, fields))) + _RECORD_END

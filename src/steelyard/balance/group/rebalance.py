@@ -52,9 +52,9 @@ class Rebalancer:
     def __init__(self, options: MemberOptions, sessions: BrokerSessions) -> None:
         times = options.times
         self.is_unsettled = False
+        """Whether a queue is not settled, so that the group is polled more often; set by the member."""
         self._due_ms: int | None = None
         """What `due_ms` returns, until an event or a request may change it: it is needed after each message."""
-        """Whether a queue is not settled, so that the group is polled more often; set by the member."""
         self._options = options
         self._times = times
         self._sessions = sessions

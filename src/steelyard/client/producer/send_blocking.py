@@ -133,8 +133,8 @@ class BlockingSender:
 
     def send_oneway(self, rotation: "SharedQueueRotation", request: "SendRequest[R]", options: SendOptions) -> None:
         """Send a request one way; raises SendFailed if it could not even be written."""
-        connections = self._busy_connections()
         sending = SendAttempts(rotation, options)
+        connections = self._busy_connections()
         try:
             attempt = sending.begin(steady_ms())
             queue = attempt.queue

@@ -54,7 +54,7 @@ class SendDefaults(Struct, frozen=True):
     """Called with a sentence if a delay had to be changed."""
 
 
-class SingleSend(Struct, frozen=True, gc=False):
+class SingleSend(Struct, frozen=True):
     """One message."""
 
     defaults: SendDefaults
