@@ -101,6 +101,14 @@ def test_every_sum_stands_in_a_table() -> None:
         assert member.id in cells
 
 
+def test_the_lag_over_time_is_shown_if_it_was_polled() -> None:
+    study = busy_contents(8, 3)
+    _, _, section = render_page(study).partition("<h2>Lag while it was polled</h2>")
+    cells = re.findall(r"<td[^>]*>([^<]*)</td>", section.partition("</table>")[0])
+    assert cells[1::2] == [f"{each.messages:,}" for each in study.lag_samples]
+    assert "Lag while it was polled" not in render_page(replace(study, lag_samples=study.lag_samples[:1]))
+
+
 def test_of_very_many_queues_the_first_are_shown() -> None:
     text = render_page(busy_contents(6_000, 5))
     assert "Queues (the first 5,000 of 6,000; the Parquet table has all)" in text

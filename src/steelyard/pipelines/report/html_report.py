@@ -76,7 +76,7 @@ def render_page(contents: ReportContents) -> str:
 
 
 def _sections(contents: ReportContents) -> Iterator[str]:
-    """Render the sums: by queue, key, member and time."""
+    """Render the sums: by queue, key, member and time, and the lag over time."""
     traffic, names = contents.traffic, contents.member_names()
     lags, owners = contents.lags(), contents.owners()
     mean = measure_skew({each: each.messages for each in traffic.queues}).mean
@@ -127,6 +127,14 @@ def _sections(contents: ReportContents) -> Iterator[str]:
                 printable(each.id, 200),
             )
             for each in members
+        ],
+    )
+    yield _table(
+        "Lag while it was polled",
+        ("at, UTC", "#lag"),
+        [
+            (format_timestamp(each.at_ms), format_number(each.messages))
+            for each in (contents.lag_samples if len(contents.lag_samples) > 1 else ())
         ],
     )
     steps = [(at_ms, list(same)) for at_ms, same in groupby(traffic.steps, key=lambda step: step.at_ms)]
