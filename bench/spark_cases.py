@@ -24,7 +24,7 @@ FormatCost = Callable[[Cost], str]
 def reported_by_row(rows: int) -> FormatCost:
     """Write costs as seconds, and as microseconds of a processor for each of so many rows.
 
-    >>> told_by_row(1_000_000)(Cost(1.5, 2.5))
+    >>> reported_by_row(1_000_000)(Cost(1.5, 2.5))
     '1.50 s, 2.50 µs of CPU'
     """
     return lambda cost: f"{cost.wall_s:.2f} s, {cost.cpu_s / rows * 1e6:.2f} µs of CPU"

@@ -61,6 +61,8 @@ _DEFAULTS: tuple[tuple[Callable[..., object], str], ...] = (
     (Session.request, "timeout_ms"),
     (Session.request_ok, "timeout_ms"),
 )
+whole_defaults: dict[str, float] = {}
+"""Production's default deadlines, which no test in this process sees."""
 # Of the times of a member, those between two tries; who gives times of their own has them.
 _PAUSES = ("query_retry_ms", "commit_ms", "pull_retry_ms", "send_back_retry_ms", "suspend_ms")
 
@@ -97,7 +99,9 @@ def shorten(patch: pytest.MonkeyPatch) -> dict[str, float]:
     for function, parameter in _DEFAULTS:
         defaults = function.__kwdefaults__
         assert defaults is not None
+        whole_defaults[f"{function.__qualname__}({parameter})"] = defaults[parameter]
         patch.setitem(defaults, parameter, _minute(parameter))
+    whole_defaults["ProducerOptions.timeout_s"] = ProducerOptions().timeout_s
     patch.setattr(ClientOptions, "config", _patient(ClientOptions.config))
     patch.setattr(ProducerOptions.__init__, "__defaults__", _patient_sends())
     for kind in (ConsumerOptions, PullConsumerOptions):

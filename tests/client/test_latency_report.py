@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import cycle
 
 import pytest
 
@@ -86,9 +87,14 @@ def test_a_producer_without_a_latency_report_tells_none(around: Detour) -> None:
         assert (line.latencies, line.reported_at) == (None, None)
 
 
-@pytest.mark.usefixtures("advance")
-def test_where_all_is_well_hardly_more_is_said_than_before(around: Detour, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_all_is_well_hardly_more_is_said_than_before(
+    around: Detour, advance: Advance, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("steelyard.client.session._HEARTBEAT_S", 600)  # however long all this takes
+    monkeypatch.setattr("steelyard.client.producer.latency_report._MIN_INTERVAL_S", 0)
+    latencies_ms = cycle((1, 2, 3, 2))  # they change, but not so that a broker is avoided
+    for proxy in around.brokers.values():
+        proxy.on_send = lambda: advance(next(latencies_ms))
     with (
         latency_of("calm", around.namesrv) as collect,
         Producer(around.namesrv, group="calm", avoid_slow_brokers=True) as producer,

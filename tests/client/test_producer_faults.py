@@ -188,16 +188,30 @@ def test_a_broker_that_dies_under_load_loses_no_message_of_those_that_were_promi
     assert {each.message_id for each in sent if each.queue.broker != "broker-2"} <= there
 
 
-def test_of_many_messages_the_error_says_which_are_stored(cluster: Cluster, around: Detour) -> None:
+@pytest.mark.parametrize("is_stored", [False, True], ids=["it refuses", "it stores and its answers are lost"])
+def test_of_many_messages_the_error_says_which_are_stored(cluster: Cluster, around: Detour, is_stored: bool) -> None:
     stuck = Queue("orders", "broker-1", 3)
+    broker = around.brokers["broker-1"]
+
+    def refuse_once_stored() -> None:
+        until(lambda: len(stored_bodies(cluster)) == 41)
+        broker.refuse()
+
     with Producer(around.namesrv) as producer:
         producer.send(ORDER, queue=stuck)
-        around.brokers["broker-1"].refuse()
+        if is_stored:
+            broker.swallows = True
+            refusing = threading.Thread(target=refuse_once_stored)
+            refusing.start()
+        else:
+            broker.refuse()
         with pytest.raises(PartlySent) as caught:
             producer.send_many(
                 [Message("orders", b"%d" % number) for number in range(40)],
                 key=lambda message: int(message.body) % 8,
             )
+        if is_stored:
+            refusing.join()
     error = caught.value
     assert len(error.results) == 40
     assert len(error.stored) == 20
@@ -206,4 +220,4 @@ def test_of_many_messages_the_error_says_which_are_stored(cluster: Cluster, arou
     assert "20 of 40 messages were not stored" in str(error)
     good = {each.message_id for each in error.stored if isinstance(each, SendResult)}
     assert good <= {message.message_id for messages in stored(cluster).values() for message in messages}
-    assert len(stored_bodies(cluster)) >= 21
+    assert len(stored_bodies(cluster)) == (41 if is_stored else 21)

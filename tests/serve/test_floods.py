@@ -28,6 +28,7 @@ from tests.waiting import until
 pytestmark = [
     pytest.mark.process,
     pytest.mark.skipif("STEELYARD_SLOW" not in os.environ, reason="takes a while: STEELYARD_SLOW=1"),
+    pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads processor times from /proc"),
 ]
 
 _WAIT_S = 1.0
@@ -73,6 +74,7 @@ class Running:
         self.process.send_signal(signal.SIGTERM)
         _, status, used = os.wait4(self.process.pid, 0)
         self.process.returncode = os.waitstatus_to_exitcode(status)
+        assert self.process.returncode == 0
         return used.ru_utime - began_s
 
 

@@ -37,6 +37,9 @@ def test_every_option_has_one_row_with_a_sentence() -> None:
     names = [option.name.lower() for option in OPTIONS]
     assert len(set(names)) == len(names)
     assert all(option.description.endswith(".") and option.modes for option in OPTIONS)
+    switches = {option.name: option.default for option in OPTIONS if option.default in ("true", "false")}
+    on = dict.fromkeys(("tlsVerify", "includeProperties", "failOnDataLoss", "deterministicIds"), "true")
+    assert switches == on | {"tls": "false"}
     assert {option.name for option in options_for(OptionMode.BATCH)} - {
         option.name for option in options_for(OptionMode.STREAM)
     } == {

@@ -173,6 +173,21 @@ def test_lazy_properties_are_a_mapping_like_any_other(written: dict[str, str]) -
         lazy["\x01"]
 
 
+def test_reserved_is_what_java_reserves_but_what_its_newest_clients_alone_can_set_otherwise() -> None:
+    # MessageConst.STRING_HASH_SET of 5.5.0.
+    by_java = """
+        1ST_POP_TIME ARRIVE_TIME BORN_TIMESTAMP BUYER_ID CLUSTER CONSUME_START_TIME CORRECTION_FLAG CORRELATION_ID DELAY
+        DLQ_ORIGIN_MESSAGE_ID DLQ_ORIGIN_TOPIC DUP_INFO EXTEND_UNIQ_INFO INNER_MULTI_QUEUE_OFFSET INSTANCE_ID KEYS
+        MAX_OFFSET MAX_RECONSUME_TIMES MIN_OFFSET MQ2_FLAG MSG_REGION MSG_TYPE ORIGIN_GROUP ORIGIN_MESSAGE_ID PGROUP
+        POP_CK POP_CK_OFFSET PUSH_REPLY_TIME REAL_QID REAL_TOPIC RECONSUME_TIME REPLY_TO_CLIENT RETRY_TOPIC TAGS
+        TIMER_DELAY_LEVEL TIMER_DELAY_MS TIMER_DELAY_SEC TIMER_DELIVER_MS TIMER_DEL_UNIQKEY TIMER_DEQUEUE_MS
+        TIMER_ENQUEUE_MS TIMER_OUT_MS TIMER_ROLL_TIMES TRACE_ON TRANSFER_FLAG TRAN_MSG TRAN_PREPARED_QUEUE_OFFSET TTL
+        UNIQ_KEY WAIT _SYS_MSG_PRIORITY_ __BORNHOST __CRC32# __LITE_TOPIC
+    """
+    assert set(by_java.split()) - RESERVED_PROPERTIES == {"ORIGIN_GROUP", "_SYS_MSG_PRIORITY_", "__LITE_TOPIC"}
+    assert set(by_java.split()) >= RESERVED_PROPERTIES
+
+
 def test_no_two_constants_name_one_property() -> None:
     named = {getattr(property_names, name) for name in property_names.__all__}
     assert len(named) == len(property_names.__all__)
