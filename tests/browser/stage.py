@@ -1,5 +1,6 @@
 """A cluster, its page, and a real browser that looks at it; whatever the browser complains of fails the test."""
 
+from collections.abc import Callable
 from typing import Any
 
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Page, Response
@@ -30,9 +31,11 @@ class BrowserStage:
         self._contexts.append(context)
         return context
 
-    def open(self, path: str = "/", **settings: Any) -> Page:
-        """Open a path of the page in a new window, let in by the token."""
+    def open(self, path: str = "/", *, prepare: Callable[[Page], None] | None = None, **settings: Any) -> Page:
+        """Open a path of the page in a new window, let in by the token; ``prepare`` it before anything is loaded."""
         page = self.context(**settings).new_page()
+        if prepare is not None:
+            prepare(page)
         page.on("console", self._heard)
         page.on("pageerror", self._broke)
         page.on("response", self._answered)

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from playwright.sync_api import Page, expect
@@ -16,6 +17,43 @@ _ALL = _PER_SECOND * _SECONDS
 _KEPT = 5_000
 _MOST_ROWS_DRAWN = 60
 _MOST_GROWTH = 12 << 20
+_MOST_STEPS = 300
+"""How often a batch may take the page through one place of its scripts: to draw a row takes it through some four times.
+
+All rows that are kept are many more: a page that goes through them for each batch would stand still.
+"""
+
+# How many batches came.
+_COUNT_BATCHES = """
+window.batches = 0;
+window.EventSource = class extends EventSource {
+  constructor(...given) {
+    super(...given);
+    this.addEventListener("message", () => { window.batches += 1; });
+  }
+};
+"""
+
+# How often the tail was drawn, and how many rows that touched at most.
+_COUNT_DRAWING = """() => {
+  window.drawing = { times: 0, rows: 0 };
+  const watch = new MutationObserver((changes) => {
+    const rows = new Set();
+    const touch = (node) => {
+      const row = (node.closest ? node : node.parentElement)?.closest("tr");
+      if (row) rows.add(row);
+      node.querySelectorAll?.("tr").forEach((each) => rows.add(each));
+    };
+    for (const change of changes) {
+      if (change.type !== "childList") touch(change.target);
+      for (const nodes of [change.addedNodes, change.removedNodes]) nodes.forEach(touch);
+    }
+    window.drawing.times += 1;
+    window.drawing.rows = Math.max(window.drawing.rows, rows.size);
+  });
+  const all = { attributes: true, characterData: true, childList: true, subtree: true };
+  watch.observe(document.querySelector(".tail"), all);
+}"""
 
 
 class Sender:
@@ -44,11 +82,11 @@ class Sender:
                 self.sent += 1
 
 
-def _open(stage: BrowserStage, more: str = "") -> Page:
+def _open(stage: BrowserStage, prepare: Callable[[Page], None] | None = None) -> Page:
     with Admin(stage.namesrv) as admin:
         if _TOPIC not in [topic.name for topic in admin.topics.list()]:
             admin.topics.create(_TOPIC, 4)
-    page = stage.open(f"/messages?topic={_TOPIC}&tail=1{more}")
+    page = stage.open(f"/messages?topic={_TOPIC}&tail=1", prepare=prepare)
     page.locator(".tail[data-state=live]").wait_for()
     return page
 
@@ -66,6 +104,29 @@ def _heap(page: Page) -> int:
     return int(used["usedSize"])
 
 
+class Steps:
+    """Counts how often a page goes through each place of its scripts, and the batches that it gets."""
+
+    def start(self, page: Page) -> None:
+        """Count in a page that has loaded nothing: what was compiled before does not count itself."""
+        page.add_init_script(_COUNT_BATCHES)
+        self._line = page.context.new_cdp_session(page)
+        self._line.send("Profiler.enable")
+        self._line.send("Profiler.startPreciseCoverage", {"callCount": True, "detailed": True})
+
+    def most(self) -> int:
+        """Return the count of the busiest place of our own scripts."""
+        counted: Any = self._line.send("Profiler.takePreciseCoverage")
+        self._line.detach()
+        return max(
+            int(part["count"])
+            for script in counted["result"]
+            if "/js/" in script["url"]  # not those of vendors: they go through all that is drawn
+            for function in script["functions"]
+            for part in function["ranges"]
+        )
+
+
 def _ticks(page: Page) -> list[int]:
     """Return the numbers of the messages that are drawn."""
     texts = page.eval_on_selector_all("tr.message td:nth-child(6)", "all => all.map((each) => each.textContent)")
@@ -81,7 +142,9 @@ def _until(page: Page, name: str, least: int, timeout_ms: int = 60_000) -> None:
 
 
 def test_five_hundred_messages_a_second_for_half_a_minute_with_pause_and_resume(stage: BrowserStage) -> None:
-    page = _open(stage)
+    steps = Steps()
+    page = _open(stage, steps.start)
+    page.evaluate(_COUNT_DRAWING)
     sender = Sender(stage.namesrv, _ALL, _PER_SECOND)
     sender.start()
     # As many are kept as ever will be: from here on the heap must not grow.
@@ -112,6 +175,11 @@ def test_five_hundred_messages_a_second_for_half_a_minute_with_pause_and_resume(
     assert _number(page, "received") == _ALL
     assert _number(page, "skipped") == 0
     assert _number(page, "kept") == _KEPT
+    batches, drawing, most_steps = page.evaluate("window.batches"), page.evaluate("window.drawing"), steps.most()
+    # A batch is drawn once, and perhaps once more when its rows were scrolled to; else it was paused, or resumed.
+    assert 0 < drawing["times"] <= 2 * batches + 10
+    assert 0 < drawing["rows"] <= 2 * _MOST_ROWS_DRAWN
+    assert 0 < most_steps <= _ALL + _MOST_STEPS * batches
     last = _ticks(page)
     assert max(last) == _ALL - 1
     assert 10 <= len(last) <= _MOST_ROWS_DRAWN
