@@ -181,6 +181,7 @@ def test_a_queue_that_is_to_stop_stands_still_and_gives_the_reason(
 
     with consumer() as first:
         until(lambda: findings, "it is told")
+        until(lambda: handled.messages, "what is before it")
         assert "the queue stands still there" in findings[0].message
         until(lambda: "it stands still at offset 1, which cannot be read" in str(first.explain()), "it is explained")
         assert f"warning: {queue} stands still at offset 1" in str(first.explain())

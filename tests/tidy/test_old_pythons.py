@@ -109,9 +109,7 @@ def waits(source: Source) -> Iterator[str]:
 
 def shadowed(source: Source) -> Iterator[str]:
     """Say where an annotation in a class uses a name that the class binds there or further down."""
-    for found in ast.walk(source.tree):
-        if not isinstance(found, ast.ClassDef):
-            continue
+    for found in _classes(source.tree.body) if "class " in source.text else ():
         last = {name: at for at, statement in enumerate(found.body) for name in _bound_names(statement)}
         for at, statement in enumerate(found.body):
             for annotation in _annotations(statement):
@@ -121,6 +119,15 @@ def shadowed(source: Source) -> Iterator[str]:
                             f"{source.at(node)}: from Python 3.14 on, {node.id} is what class {found.name} calls so: "
                             "give one of them another name, or write builtins.list"
                         )
+
+
+def _classes(statements: list[ast.stmt]) -> Iterator[ast.ClassDef]:
+    """Yield the classes among statements, and in classes and functions there; expressions hold none."""
+    for statement in statements:
+        if isinstance(statement, ast.ClassDef):
+            yield statement
+        if isinstance(statement, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef | ast.If):
+            yield from _classes(statement.body)
 
 
 def _bound_names(statement: ast.stmt) -> list[str]:
