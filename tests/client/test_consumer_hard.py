@@ -171,6 +171,65 @@ def test_a_blocking_consumer_that_is_closed_on_its_own_loop_refuses_and_goes_on(
     assert all("on its own loop" in error for error in errors)
 
 
+@pytest.mark.parametrize("way", ["stop", "close", "explain"])
+def test_an_async_handler_that_runs_before_its_consumer_is_open_is_refused_too(
+    cluster: Cluster, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = f"early-async-{way}"
+    begun, errors = threading.Event(), list[str]()
+    consumer = _handled_while_it_opens(cluster, topic, begun, monkeypatch)
+
+    @consumer.handles(topic)
+    async def handle(_: ReceivedMessage) -> None:
+        begun.set()
+        with pytest.raises(ConfigurationError) as caught:
+            getattr(consumer, way)()
+        errors.append(str(caught.value))
+
+    with consumer:
+        put(cluster, topic, 0, [b"two"])
+        until(lambda: len(errors) == 2, "both messages were handled, and each call was refused")
+    assert all("on its own loop" in error for error in errors)
+    assert not consumer.failures
+
+
+@pytest.mark.parametrize("way", ["stop", "close"])
+def test_a_plain_handler_that_runs_before_its_consumer_is_open_may_stop_it(
+    cluster: Cluster, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = f"early-plain-{way}"
+    begun = threading.Event()
+    consumer = _handled_while_it_opens(cluster, topic, begun, monkeypatch)
+
+    @consumer.handles(topic)
+    def handle(_: ReceivedMessage) -> None:
+        begun.set()
+        consumer.stop() if way == "stop" else consumer.close()
+
+    consumer.run()
+    assert not consumer.failures
+    assert _committed(cluster, topic) == 1
+
+
+def _handled_while_it_opens(
+    cluster: Cluster, topic: str, begun: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> Consumer:
+    """Make a consumer that is open only some time after its handler began with the first message."""
+    make_topic(cluster, topic, queues=1)
+    put(cluster, topic, 0, [b"one"])
+    consumer = Consumer(cluster.namesrv, group=f"{topic}-group", start_from="first", drain_s=None)
+    open_client = consumer._client.open
+
+    async def open_slowly() -> None:
+        await open_client()
+        while not begun.is_set():
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)  # what a plain handler calls meanwhile finds it half open
+
+    monkeypatch.setattr(consumer._client, "open", open_slowly)
+    return consumer
+
+
 def test_nothing_is_begun_after_the_end(cluster: Cluster) -> None:
     make_topic(cluster, "impatience", queues=1)
     put(cluster, "impatience", 0, [b"%d" % number for number in range(40)])

@@ -71,6 +71,13 @@ class LoopThread:
         """Whether the caller is on its thread."""
         return threading.current_thread() is self._thread
 
+    @classmethod
+    def check_not_on_loop(cls) -> None:
+        """Raise ConfigurationError on the thread of this process's loop, before a client waits for anything there."""
+        shared = cls._shared
+        if shared is not None:
+            shared.check_not_current()
+
     def check_not_current(self) -> None:
         """Raise ConfigurationError on the loop's own thread, which would wait for itself."""
         if self.is_current:

@@ -59,8 +59,7 @@ class SyncClient(ProcessGuard, Generic[C_co]):
         """Finish, disconnect, and end the loop's thread if it was the last. It cannot be reopened."""
         if self.is_forked:
             return
-        if self._loop_thread is not None:
-            self._loop_thread.check_not_current()
+        self._opened_loop_thread()
         with self._opening:
             self._is_closed = True
             loop_thread, self._loop_thread = self._loop_thread, None
@@ -101,6 +100,7 @@ class SyncClient(ProcessGuard, Generic[C_co]):
         if loop_thread is not None and not self.is_forked:
             return loop_thread
         self.check_process()
+        LoopThread.check_not_on_loop()
         with self._opening:
             self._check_not_closed()
             if self._loop_thread is None:
@@ -116,6 +116,16 @@ class SyncClient(ProcessGuard, Generic[C_co]):
                     raise
                 self._loop_thread = loop_thread
                 _open_clients.add(self)
+            return self._loop_thread
+
+    def _opened_loop_thread(self) -> LoopThread | None:
+        """Return the loop thread, or None if it is not open; waits for a thread that is opening it.
+
+        Handlers may run before that thread knows that it is open. On the loop's own thread that is an error: opening
+        needs the loop, which would wait for itself.
+        """
+        LoopThread.check_not_on_loop()
+        with self._opening:
             return self._loop_thread
 
     def _check_not_closed(self) -> None:

@@ -133,8 +133,8 @@ class Consumer(NotifyingSyncClient[AsyncConsumer]):
 
         In a handler, which would wait for itself, it only begins to; `run` or the ``with`` block completes it.
         """
-        loop_thread = self._loop_thread
-        if loop_thread is None or self.is_forked:
+        loop_thread = None if self.is_forked else self._opened_loop_thread()
+        if loop_thread is None:
             self.close()
         elif self._client.is_in_handler:
             loop_thread.call(lambda: self._client.begin_stop(drain_s))
@@ -148,7 +148,7 @@ class Consumer(NotifyingSyncClient[AsyncConsumer]):
         """Stop; as `stop` does."""
         if self.is_forked:
             return
-        if self._loop_thread is not None and self._client.is_in_handler:
+        if self._opened_loop_thread() is not None and self._client.is_in_handler:
             self.stop()
             return
         super().close()
