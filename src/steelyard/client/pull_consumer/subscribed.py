@@ -81,10 +81,9 @@ class SubscribedReader:
     ) -> None:
         self._session, self._buffer, self._wake = session, buffer, wake
         self._notifications = Notifications(options.group, session.namespace, on_rebalance, on_warning)
-        group = session.namespace.wrap(options.group)
         self.member_runner = MemberRunner(
             session,
-            options.member_options(group, session.client_id, subscriptions),
+            options.member_options(session.namespace, session.client_id, subscriptions),
             on_handle=self._handle,
             on_report=self._report,
             on_left=self._member_left,
