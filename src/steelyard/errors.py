@@ -43,8 +43,8 @@
 Each class says whose fault it is (``fault``) and whether a retry can help (``retry``), so that a sender asks the error
 instead of keeping a list of its own. A message is a sentence that says what happened and where, followed by
 what to do next. Facts are attributes. Every error survives pickling, because Spark carries them between processes.
-Those for which Python has a class of its own are that, too, so that ``except TimeoutError`` and ``except ConnectionError``
-do what they say. Inside Steelyard, where either may be a timer's: catch ours first.
+Where Python has a class of its own, an error is that, too: ``except TimeoutError`` and ``except ConnectionError`` do
+what they say. Inside Steelyard, where a timer may raise the same, catch ours first.
 
 Left out: response codes that are results and not errors (stored but flushed late, nothing to pull yet): wire/codes.py.
 """

@@ -21,7 +21,7 @@ _OFFSETS_DIR_ENVIRONMENT = "STEELYARD_OFFSETS"
 """The variable that names the directory."""
 
 _UNFIT = re.compile(r"[^A-Za-z0-9._-]")
-_log = logging.getLogger("steelyard")
+_log = logging.getLogger("steelyard.client")
 
 
 class _Content(msgspec.Struct):

@@ -41,7 +41,7 @@ _LEAVE_MARGIN_S = 2.0
 """Beyond the drain time and the protocol's own timeout: by then it has left, or something is very wrong."""
 _POOL_CLOSE_S = 0.5
 
-_log = logging.getLogger("steelyard")
+_log = logging.getLogger("steelyard.client")
 
 
 class ConsumerRun:

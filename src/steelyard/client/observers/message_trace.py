@@ -52,7 +52,7 @@ _LONGEST_GROUP = 255
 _SIDES = {"producer": "PRODUCE", "consumer": "CONSUME"}
 _OUTCOMES = {"done": "done", "failed": "raised", "later": "failed"}
 
-_log = logging.getLogger("steelyard")
+_log = logging.getLogger("steelyard.client")
 _numbers = count(1)
 
 

@@ -48,7 +48,7 @@ _REFRESH_S = 0.1
 _FAILURES = (Exception, asyncio.CancelledError)
 """What counts as an observer's own fault: it never awaits, so a CancelledError of its own is none of the loop's."""
 
-_log = logging.getLogger("steelyard")
+_log = logging.getLogger("steelyard.client")
 
 
 def check_observers(observers: Sequence[Observer]) -> None:

@@ -43,7 +43,7 @@ _POLL_S = 0.005
 _VERSION_TIMEOUT_MS = 1_000
 """How long to wait for a broker's first answer: the form of a delay depends on the broker's version."""
 
-_log = logging.getLogger("steelyard")
+_log = logging.getLogger("steelyard.client")
 
 
 class Producer(AsyncClient):
