@@ -308,5 +308,8 @@ def _fold_ended(spec: MetricSpec, rows: defaultdict[_LabelValues, _N], client_id
     """Add the rows of a client that has ended to those of all that have."""
     at = spec.labels.index("client_id")
     for labels in [each for each in rows if each[at] == client_id]:
-        ended = (*labels[:at], _ENDED, *labels[at + 1 :])
-        rows[ended] += rows.pop(labels)
+        rows[_without_client(labels, at)] += rows.pop(labels)
+
+
+def _without_client(labels: _LabelValues, at: int) -> _LabelValues:
+    return (*labels[:at], _ENDED, *labels[at + 1 :])

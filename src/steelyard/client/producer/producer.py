@@ -203,7 +203,7 @@ class Producer(AsyncClient):
             session = await self._ensure_open()
         session.check_loop()
         is_delayed = delay_s is not None or deliver_at is not None
-        with self.observers.sending(message, kind="delayed" if is_delayed else "normal") as observed:
+        with self.observers.sending(message, delay_s=delay_s, deliver_at=deliver_at) as observed:
             preparer = self.preparer
             options = self.default_options if timeout_s is None else self.options.send_options(timeout_s)
             message = preparer.validate(observed.messages[0])
