@@ -148,11 +148,11 @@ def test_a_directory_that_is_named_is_the_only_one(home: Path) -> None:
     offsets.close()
 
 
-def test_a_user_without_a_home_is_asked_for_a_directory(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("home")
+def test_a_user_without_a_home_is_asked_for_a_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_home() -> Path:
         raise RuntimeError("no home")
 
     monkeypatch.setattr(Path, "home", no_home)
     with pytest.raises(ConfigurationError, match="offsets_dir"):
         open_offset_store("billing")
-    assert home
