@@ -183,7 +183,7 @@ class ConsumerOptions(SharedOptions):
     max_attempts: int = 16
     """How often an orderly message is tried before it goes to the dead letters; -1: for ever."""
     offsets_dir: str | Path | None = None
-    """The directory of the offset file of a broadcasting member."""
+    """The directory of the offset file of a broadcasting member; by default ``steelyard/offsets`` in XDG_STATE_HOME."""
     message_trace: bool = False
     """Whether to write message traces, for `steelyard message trace` and Java's tools."""
     trace_topic: str = TRACE_TOPIC

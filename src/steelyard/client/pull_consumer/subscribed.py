@@ -37,7 +37,7 @@ _POLLABLE = frozenset({QueueState.OWNED, QueueState.UNSURE})
 """States in which waiting messages may still be polled, now or once ownership is confirmed."""
 _COMMITTABLE = frozenset({QueueState.OWNED, QueueState.UNSURE, QueueState.DRAINING, QueueState.COMMITTING})
 
-_log = logging.getLogger("steelyard")
+_log = logging.getLogger("steelyard.client")
 
 
 def queues_lost_error(queues: Iterable[Queue]) -> QueuesLost:
