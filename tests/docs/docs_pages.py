@@ -8,11 +8,15 @@ from typing import NamedTuple
 
 from tests.tidy.tree import ROOT, pages
 
+README = "README.md"
 TUTORIAL = "docs/tutorial.md"
+TYPED = (README, TUTORIAL)
+"""Pages that tests type from the top, as a newcomer does."""
 
 _FENCE = re.compile(r"^(\s*)(`{3,}|~{3,}).*?^\s*\2\s*$", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"(?<!`)(`+)(?!`)(?:(?!\n\n).)*?(?<!`)\1(?!`)", re.DOTALL)
 _LINK = re.compile(r"!?\[(?:[^\[\]]|\[[^\]]*\])*\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)")
+_SOURCE = re.compile(r"<(?:img|source)\b[^>]*?\b(?:src|srcset)=\"([^\"]+)\"")
 _HEADING = re.compile(r"^#{1,6}\s+(.*?)\s*#*\s*$", re.MULTILINE)
 _GIVEN_ID = re.compile(r"<a\s+(?:id|name)=\"([^\"]+)\"|\{#([\w-]+)\}")
 
@@ -61,7 +65,7 @@ def anchors(text: str) -> set[str]:
 def links(page: str, text: str) -> Iterator[Link]:
     """Find the links of a page; what stands in code is not one."""
     prose = _CODE.sub(_only_lines, _FENCE.sub(_only_lines, text))
-    for found in _LINK.finditer(prose):
+    for found in (*_LINK.finditer(prose), *_SOURCE.finditer(prose)):
         yield Link(page, prose.count("\n", 0, found.start()) + 1, found[1])
 
 
