@@ -64,9 +64,14 @@ def anchors(text: str) -> set[str]:
 
 def links(page: str, text: str) -> Iterator[Link]:
     """Find the links of a page; what stands in code is not one."""
-    prose = _CODE.sub(_only_lines, _FENCE.sub(_only_lines, text))
-    for found in (*_LINK.finditer(prose), *_SOURCE.finditer(prose)):
-        yield Link(page, prose.count("\n", 0, found.start()) + 1, found[1])
+    words = prose(text)
+    for found in (*_LINK.finditer(words), *_SOURCE.finditer(words)):
+        yield Link(page, words.count("\n", 0, found.start()) + 1, found[1])
+
+
+def prose(text: str) -> str:
+    """Return a page without its code, each line where it was."""
+    return _CODE.sub(_only_lines, _FENCE.sub(_only_lines, text))
 
 
 def _only_lines(found: re.Match[str]) -> str:

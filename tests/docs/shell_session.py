@@ -125,11 +125,11 @@ class _Terminal:
         return int(found[1]), _OF_JOBS.sub("", printed)
 
     def leave_running(self, step: Step) -> str | None:
-        """Start something that goes on, wait until it has printed what is shown; return the first address of a cluster."""
+        """Start something that goes on, wait for each line that is shown; return the first address of a cluster."""
         is_cluster = step.command.startswith("steelyard up")
         self._write(f"{step.command} --port 0\n" if is_cluster else f"{step.command}\n")
-        shown = pattern_of(_PORT.sub("127.0.0.1:…", step.printed))
-        self._wait_for(shown, step.command)
+        for line in _PORT.sub("127.0.0.1:…", step.printed).splitlines():
+            self._wait_for(pattern_of(line), step.command)
         if not is_cluster:
             return None
         address = _PORT.search(self._printed)

@@ -15,7 +15,7 @@ from tests.docs.docs_pages import README, pages_of_docs, read
 from tests.docs.shell_session import parts_of, type_along
 from tests.tidy.tree import complain
 
-_MAX_LINES = 200
+_MAX_LINES, _SECONDS = 200, 300
 _SPARK, _BEHIND = "\n## Spark\n", "\n## What only Steelyard has\n"
 _SEARCHED = {
     "rebalance": "docs/explanation/balancing.md",
@@ -32,6 +32,7 @@ _SEARCHED = {
 
 
 @pytest.mark.process
+@pytest.mark.timeout(_SECONDS)
 def test_the_readme_typed_from_the_top(tmp_path: Path) -> None:
     text = read(README)
     before, spark, rest = text.partition(_SPARK)
