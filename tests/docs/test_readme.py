@@ -22,9 +22,9 @@ _SEARCHED = {
     "lag": "docs/how-to/troubleshoot.md",
     "offset": "docs/cli/offset.md",
     "heartbeat": "docs/explanation/balancing.md",
-    "redeliver": "docs/how-to/handle-errors.md",
+    "redelivery": "docs/how-to/handle-errors.md",
     "connection": "docs/how-to/troubleshoot.md",
-    "fail over": "docs/how-to/send.md",
+    "failover": "docs/how-to/send.md",
     "latency": "docs/how-to/send.md",
     "idempotent": "docs/how-to/handle-errors.md",
 }
