@@ -16,7 +16,7 @@ from tests.docs.shell_session import parts_of, type_along
 from tests.tidy.tree import complain
 
 _MAX_LINES, _SECONDS = 200, 300
-_SPARK, _BEHIND = "\n## Spark\n", "\n## What only Steelyard has\n"
+_SPARK, _BEHIND = "\n## Spark: ", "\n## What only Steelyard has\n"
 _SEARCHED = {
     "rebalance": "docs/explanation/balancing.md",
     "lag": "docs/how-to/troubleshoot.md",
