@@ -155,7 +155,7 @@ class ConsumerRun:
         still = await self.handler_pool.close(_POOL_CLOSE_S)
         if still:
             _log.warning(
-                "%s of group %s ends while %d of its handlers still run; what they do may be done again elsewhere",
+                "%s of group %s ends while %d of its handlers still run; their messages will be redelivered",
                 self._session.client_id,
                 self._options.group,
                 still,
@@ -299,4 +299,4 @@ class ConsumerRun:
             if self._offsets is not None:
                 self._offsets.save()
         except SteelyardError as error:
-            _log.warning("what was handled last may be handled again: %s", error)
+            _log.warning("the last offsets were not saved, so messages may be redelivered: %s", error)
