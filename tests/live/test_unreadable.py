@@ -83,7 +83,7 @@ def _check_letters(letters: list[StoredMessage], queue: Queue) -> None:
         properties = letter.properties
         assert properties["UNREADABLE_QUEUE"] == str(queue)
         assert properties["UNREADABLE_OFFSET"] == str(2 * number + 1)
-        assert properties["UNREADABLE_REASON"]
+        assert properties["STEELYARD_ERROR"]
         assert (properties["RETRY_TOPIC"], properties["colour"]) == (queue.topic, "red")
         assert (letter.keys, letter.message_id) == ((f"bad-{number}",), "A1")
 

@@ -22,7 +22,7 @@ from steelyard.balance.group.actions import HandleMessages
 from steelyard.balance.group.dispatch import HandlerBatchSizer
 from steelyard.balance.group.events import Handled
 from steelyard.client.consumer.decompression import DecompressionBudget
-from steelyard.client.consumer.handler_task import HandlerTask, MayStart, OnFinished
+from steelyard.client.consumer.handler_task import HandlerTask, MayStart, OnFinished, describe_error
 from steelyard.client.consumer.handlers import Handler
 from steelyard.client.consumer.received_message import (
     DeliveryContext,
@@ -184,6 +184,7 @@ class HandlerPool:
         name: str = "steelyard",
         observers: Observers,
         max_open_bytes: int = 0,
+        secrets: Sequence[str] = (),
     ) -> None:
         self._budget = DecompressionBudget(max_open_bytes)
         self._handlers = handlers
@@ -196,6 +197,8 @@ class HandlerPool:
             reply_sender,
         )
         self._name, self._observers = name, observers
+        self._secrets = secrets
+        """What must not be sent with an error."""
         self._loop = asyncio.get_running_loop()
         self._task_queue: SimpleQueue[HandlerTask | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
@@ -338,7 +341,7 @@ class HandlerPool:
             if result is not None and inspect.iscoroutine(result):
                 asyncio.run_coroutine_threadsafe(result, self._loop).result()
         except BaseException as error:
-            task.raised(error)
+            task.raised(error, describe_error(error, self._secrets))
             self.failures.record(task.handler, task.current, error)
         else:
             task.succeeded()
@@ -391,7 +394,7 @@ class HandlerPool:
         except BaseException as error:
             if isinstance(error, asyncio.CancelledError) and _is_cancelled():
                 raise
-            task.raised(error)
+            task.raised(error, describe_error(error, self._secrets))
             self.failures.record(task.handler, task.current, error)
         else:
             task.succeeded()

@@ -10,7 +10,7 @@ bodies fit. What cannot be decompressed is reported as unreadable, and no handle
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from steelyard.balance.group.actions import HandleMessages
 from steelyard.balance.group.events import Handled, UnreadableMessage
@@ -19,7 +19,11 @@ from steelyard.client.consumer.handlers import Handler
 from steelyard.client.consumer.received_message import DeliveryContext, ReceivedMessage
 from steelyard.model import Queue
 from steelyard.net.clock import steady_ns
+from steelyard.wire.limits import ERROR_BYTES
+from steelyard.wire.properties import property_text
 from steelyard.wire.sysflag import SEALED
+
+_LATER = "the handler called later()"
 
 SLOW_NS = 50_000_000
 """When a task is slow: it was sized to take a fiftieth of this."""
@@ -77,7 +81,8 @@ class HandlerTask:
         """Called with the finished task, instead of the member."""
         self.count = 0
         """How many were begun here: always the first of them."""
-        self.failed: list[int] = []
+        self.failed: dict[int, str] = {}
+        """Offsets that failed, and why."""
         self.error: BaseException | None = None
         """The last error."""
         self.took_ns: list[int] = []
@@ -176,16 +181,16 @@ class HandlerTask:
         if self.handler.orderly and self.delivery.later:
             self._stop()
 
-    def raised(self, error: BaseException) -> None:
-        """Record that the handler raised."""
+    def raised(self, error: BaseException, why: str) -> None:
+        """Record that the handler raised; ``why`` may be sent to a broker."""
         now_ns = steady_ns()
         self.took_ns.append(now_ns - self._at_ns)
         self._at_ns = now_ns
         self.error = error
         if self.handler.batch > 1:
-            self.failed += [message.offset for message in self.given]
+            self.failed |= dict.fromkeys((message.offset for message in self.given), why)
         else:
-            self.failed.append(self.offsets[self.count - 1])
+            self.failed[self.offsets[self.count - 1]] = why
         if self.handler.orderly:
             self._stop()
 
@@ -239,7 +244,7 @@ class HandlerTask:
         later, unreadable = self.delivery.later, self.unreadable
         if not self.failed and not later and not unreadable:
             return [Handled(handle.queue, handle.generation, begun, skipped=self.skipped)]
-        failed = frozenset(self.failed)
+        failed = self.failed
         later_offsets = {offset: later[offset] for offset in begun if offset in later and offset not in failed}
         done = [
             offset
@@ -247,8 +252,33 @@ class HandlerTask:
             if offset not in failed and offset not in later_offsets and offset not in unreadable
         ]
         delayed = [
-            Handled(handle.queue, handle.generation, (), (offset,), delay_level=level)
+            Handled(handle.queue, handle.generation, (), (offset,), delay_level=level, errors={offset: _LATER})
             for offset, level in later_offsets.items()
         ]
-        first = Handled(handle.queue, handle.generation, done, self.failed, skipped=self.skipped, unreadable=unreadable)
+        first = Handled(
+            handle.queue,
+            handle.generation,
+            done,
+            list(failed),
+            skipped=self.skipped,
+            unreadable=unreadable,
+            errors=failed,
+        )
         return [first, *delayed]
+
+
+def describe_error(error: BaseException, secrets: Iterable[str] = ()) -> str:
+    r"""Return the type and the message of an error on one line, without secrets; never values of variables.
+
+    >>> describe_error(ValueError("no customer 42\nfor key s3cret"), ["s3cret"])
+    'ValueError: no customer 42 for key ***'
+    """
+    kind = type(error)
+    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    try:
+        text = str(error)
+    except Exception:  # it is the user's class
+        text = ""
+    for secret in secrets:
+        text = text.replace(secret, "***")
+    return property_text(f"{name}: {text}" if text else name, ERROR_BYTES)

@@ -114,6 +114,7 @@ class ConsumerRun:
             name=f"steelyard-{self._options.group}",
             observers=self._observers,
             max_open_bytes=options.queue_bytes,
+            secrets=self._session.config.secrets,
         )
         self._set_chunk_sizes(options)
         AdminRequests(self._session, self.member_runner, self.handler_pool)
