@@ -38,7 +38,6 @@ class HandlerTask:
     """Messages of one queue for one handler."""
 
     __slots__ = (
-        "_at_ns",
         "_checked_ms",
         "_given",
         "_may_start",
@@ -54,6 +53,7 @@ class HandlerTask:
         "offsets",
         "on_finished",
         "skipped",
+        "started_ns",
         "took_ns",
         "topic",
         "unreadable",
@@ -91,7 +91,8 @@ class HandlerTask:
         """Offsets that are not to be begun."""
         self.begun_ns = 0
         """When the first message was begun."""
-        self._at_ns = 0
+        self.started_ns = 0
+        """When the message that was begun last was begun."""
         self._checked_ms = -1
         self._may_start = may_start
         self._given: Sequence[ReceivedMessage] | None = None
@@ -102,9 +103,9 @@ class HandlerTask:
     def start_next(self) -> bool:
         """Say whether the next message may be begun, and count it as begun."""
         if not self.count:
-            self.begun_ns = self._at_ns = steady_ns()
+            self.begun_ns = self.started_ns = steady_ns()
         # Once in a millisecond is often enough, and after a long pause the millisecond is another one.
-        now_ms = self._at_ns // 1_000_000
+        now_ms = self.started_ns // 1_000_000
         if now_ms != self._checked_ms:
             self._checked_ms, may_start = now_ms, self._may_start
             if may_start is not None and not may_start(self.handle.queue, self.handle.generation, now_ms):
@@ -176,16 +177,16 @@ class HandlerTask:
             self._stop(left=1)
             return
         now_ns = steady_ns()
-        self.took_ns.append(now_ns - self._at_ns)
-        self._at_ns = now_ns
+        self.took_ns.append(now_ns - self.started_ns)
+        self.started_ns = now_ns
         if self.handler.orderly and self.delivery.later:
             self._stop()
 
     def raised(self, error: BaseException, why: str) -> None:
         """Record that the handler raised; ``why`` may be sent to a broker."""
         now_ns = steady_ns()
-        self.took_ns.append(now_ns - self._at_ns)
-        self._at_ns = now_ns
+        self.took_ns.append(now_ns - self.started_ns)
+        self.started_ns = now_ns
         self.error = error
         if self.handler.batch > 1:
             self.failed |= dict.fromkeys((message.offset for message in self.given), why)
