@@ -60,6 +60,8 @@ _LONGEST_FLAG = 10
 _MAX_TIME_DIGITS = 14
 _MAX_COPIES = 32
 _FOREVER_MS = (1 << 63) - 1
+_INDEX_STEP_MS = 1_000
+"""Key indexes round times down to the second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +223,8 @@ class DeadLetterAdmin(AdminPart):
             route, key = routes[dead.topic], dead.properties.get(UNIQUE_KEY)
             copies: list[StoredMessage] = []
             if route is not None and key:
-                query = QueryMessages(route.topic, key, _MAX_COPIES, dead.stored_ms, _FOREVER_MS, by_unique_key=True)
+                start_ms = dead.stored_ms - _INDEX_STEP_MS
+                query = QueryMessages(route.topic, key, _MAX_COPIES, start_ms, _FOREVER_MS, by_unique_key=True)
                 places = [place for place in route.brokers if place.name == dead.queue.broker]
                 copies = await query_messages(self._session, places, query)
             return next(filter(None, map(DeadLetterResend.of, reversed([dead, *copies]))), None)
