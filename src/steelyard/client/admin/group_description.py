@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from msgspec import structs
+
 from steelyard.balance.assignors import AssignmentPlan, Strategy, StrategyFunction, find_strategy, plan
 from steelyard.balance.assignors.explain import Explanation, explain
 from steelyard.balance.assignors.strategy import uses_owners
@@ -34,7 +36,7 @@ from steelyard.model import BrokerAddresses, Queue, sort_names, sort_queues, utf
 from steelyard.model.finding import Finding, Severity
 from steelyard.model.reserved_names import RETRY_PREFIX
 from steelyard.wire.bodies import decode_body
-from steelyard.wire.bodies.members import ConsumerConnections, ConsumerRunningState
+from steelyard.wire.bodies.members import ConsumerConnections, ConsumerRunningState, RunningHandler
 from steelyard.wire.codes import RequestCode, ResponseCode, release_name
 from steelyard.wire.headers.common import GroupRequest
 from steelyard.wire.headers.group import GetConsumerRunningState
@@ -427,6 +429,8 @@ class MemberStatus:
     settings: Mapping[str, str]
     subscriptions: Mapping[str, str]
     """The filter of each topic: tags, or an expression."""
+    running: tuple[RunningHandler, ...] | None = None
+    """Its handlers that run now, those that run for longest first; None if it does not report them."""
     stacks: str | None = None
     """The stacks of its threads, if they were requested and the member sends them."""
 
@@ -516,6 +520,9 @@ async def running_state(
 
 def member_status(namespace: ClientNamespace, member: str, state: ConsumerRunningState) -> MemberStatus:
     """Make the public value of a member's state."""
+    running = None if state.steelyard is None else state.steelyard.running
+    if running is not None:
+        running = tuple(structs.replace(each, queue=namespace.unwrap_queue(each.queue)) for each in running)
     return MemberStatus(
         member,
         tuple(
@@ -537,6 +544,7 @@ def member_status(namespace: ClientNamespace, member: str, state: ConsumerRunnin
         },
         dict(state.properties),
         member_filters(namespace, state),
+        running,
         state.thread_dump,
     )
 
