@@ -267,7 +267,7 @@ def test_members_that_disagree_are_named_once() -> None:
     odd.heartbeat(subscription_to("orders", "lost", 8))
     harness.advance(2_000)
     (warning,) = group_view(harness).findings or ()
-    assert "filter orders differently (c3 by lost, most by paid || sent)" in warning
+    assert "different subscriptions to orders (c3 filters by lost, most by paid || sent)" in warning
     assert harness.state.warnings.count(warning) == 1
     odd.unregister()
     assert group_view(harness).findings is None

@@ -111,7 +111,7 @@ def test_connections_are_counted_by_language_and_release(harness: BrokerHarness)
 def test_what_looks_wrong_in_a_group_is_counted(harness: BrokerHarness) -> None:
     FakeConsumer(harness, "c-1").heartbeat(subscription_to())
     FakeConsumer(harness, "c-2").heartbeat(subscription_to(expression="paid"))
-    assert reported(harness, own.GROUP_HAZARDS) == {("billing", "unequal"): 1}
+    assert reported(harness, own.GROUP_FINDINGS) == {("billing", "unequal filters"): 1}
 
 
 def test_queues_are_held_or_free_where_members_of_ours_tell(harness: BrokerHarness) -> None:

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.balance.group.diagnostics import ProgressSample
 from steelyard.cli.check_rules import (
     NO_THRESHOLDS,
     CheckMetric,
@@ -29,7 +28,8 @@ from steelyard.client.admin.brokers import BrokerStatus
 from steelyard.client.admin.group_description import GroupFacts, MemberDescription, describe_group
 from steelyard.client.admin.offsets import QueueOffsets
 from steelyard.client.admin.topics import TopicDescription
-from steelyard.client.diagnostics import NameServerFacts, ServerKind
+from steelyard.client.cluster_facts import NameServerFacts, ServerKind
+from steelyard.diagnostics.group import ProgressSample
 from steelyard.errors import CannotConnect, ConfigurationError, SteelyardError, TimedOut, error_for
 from steelyard.model import BrokerAddresses, Permission, Queue, QueueCounts
 from steelyard.wire.codes import ResponseCode

@@ -13,7 +13,7 @@ import pytest
 from steelyard.cli.main import main
 from steelyard.cli.shared.exit_codes import ExitCode
 from steelyard.client import diagnostics
-from steelyard.client.diagnostics import probe_addresses
+from steelyard.client.cluster_facts import probe_addresses
 from steelyard.client.sync.admin import Admin
 from steelyard.client.sync.consumer import Consumer
 from steelyard.client.sync.producer import Producer

@@ -8,9 +8,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from steelyard import __version__
-from steelyard.balance.group.diagnostics import ProgressSample
 from steelyard.cli.doctor_rules import (
     LocalEnvironment,
     diagnose,
@@ -21,11 +18,13 @@ from steelyard.cli.doctor_rules import (
     diagnose_topics,
     exit_code_of,
 )
+
+from steelyard import __version__
 from steelyard.cli.shared.exit_codes import ExitCode
 from steelyard.client.admin.brokers import BrokerReports, BrokerStatus, LogDamage
 from steelyard.client.admin.group_description import GroupDescription, GroupFacts, MemberDescription, describe_group
 from steelyard.client.admin.topics import TopicKind, TopicSummary
-from steelyard.client.diagnostics import (
+from steelyard.client.cluster_facts import (
     BrokerFacts,
     ClusterFacts,
     ConnectOutcome,
@@ -35,6 +34,7 @@ from steelyard.client.diagnostics import (
     ServerKind,
     identify_server,
 )
+from steelyard.diagnostics.group import ProgressSample
 from steelyard.model import BrokerAddresses, Permission, Queue
 from steelyard.model.finding import Finding, Severity
 from tests.cli.parsing import complaint_about

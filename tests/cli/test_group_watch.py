@@ -4,9 +4,9 @@ from io import StringIO
 
 from rich.console import Console, RenderableType
 
-from steelyard.balance.group.diagnostics import ProgressSample
 from steelyard.cli.group_watch import changes_between, group_grid, group_table
 from steelyard.client.admin.group_description import GroupDescription, GroupFacts, MemberDescription, describe_group
+from steelyard.diagnostics.group import ProgressSample
 from steelyard.model import Queue
 
 QUEUES = [Queue("orders", broker, number) for broker in ("broker-0", "broker-1") for number in range(2)]

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard import Admin, ClientConfig, Consumer, Message, Producer
-from steelyard.balance.group.diagnostics import ProgressSample
 from steelyard.client.admin.brokers import BrokerThroughput
 from steelyard.client.admin.group_description import GroupDescription, GroupFacts, MemberDescription, describe_group
 from steelyard.client.admin.offsets import QueueOffsets
@@ -16,6 +15,7 @@ from steelyard.client.consumer.received_message import ReceivedMessage
 from steelyard.dashboard.cluster_poller import PolledCluster
 from steelyard.dashboard.rates import PollQueue, RateMeter
 from steelyard.dashboard.server import Dashboard
+from steelyard.diagnostics.group import ProgressSample
 from steelyard.model import Permission, Queue
 from steelyard.model.finding import Finding
 from steelyard.serve.embedded import Cluster

@@ -28,10 +28,15 @@ GROUP_QUEUES = _gauge(
     "Queues of a group's topics, held by a member or free; only of groups whose members all use Steelyard.",
     (*_GROUP_LABELS, "state"),
 )
-GROUP_HAZARDS = _gauge(
-    "steelyard_group_hazards",
-    "Warnings of a group: an id used twice, unequal subscriptions, clustering and broadcasting members.",
-    (*_GROUP_LABELS, "hazard"),
+GROUP_FINDINGS = _gauge(
+    "steelyard_group_findings",
+    "What looks wrong in a group: duplicate ids, unequal subscriptions, mixed models, unreadable messages.",
+    (*_GROUP_LABELS, "kind"),
+)
+SECONDS_SINCE_PROGRESS = _gauge(
+    "steelyard_consumer_seconds_since_progress",
+    "Seconds for which a group committed nothing in the queue that is stuck longest, though messages wait in it.",
+    (*_GROUP_LABELS, "topic"),
 )
 FENCED_COMMITS = _counter(
     "steelyard_fenced_commits_total", "Commits refused because another member holds the queue.", _GROUP_LABELS

@@ -8,7 +8,7 @@
 import sys
 import threading
 import traceback
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from msgspec import structs
 
@@ -105,7 +105,7 @@ class AdminRequests:
         return structs.replace(
             state,
             queues=ByQueue(queues),
-            steelyard=None if state.steelyard is None else _with_owned_times(state.steelyard, statuses),
+            steelyard=None if state.steelyard is None else _with_times(state.steelyard, statuses),
             topics=self._handler_pool.stats.snapshot(at_ms),
             thread_dump=_thread_stacks() if wants_stacks else None,
             properties=running_properties(
@@ -118,11 +118,17 @@ class AdminRequests:
         )
 
 
-def _with_owned_times(extension: RunningStateExtension, statuses: Iterable[QueueStatus]) -> RunningStateExtension:
-    """Add for how long the queues have been owned."""
+def _with_times(extension: RunningStateExtension, statuses: Sequence[QueueStatus]) -> RunningStateExtension:
+    """Add for how long the queues have been owned, and for how long their first unfinished message has waited."""
     at_ms = steady_ms()
     owned_ms = {status.queue: at_ms - status.state_since_ms for status in statuses if status.state is QueueState.OWNED}
-    return structs.replace(extension, owned_ms=tuple(owned_ms.get(queue, -1) for queue in extension.held or ()))
+    still_ms = {each.queue: at_ms - each.waiting_since_ms for each in statuses if each.waiting_since_ms is not None}
+    held = extension.held or ()
+    return structs.replace(
+        extension,
+        owned_ms=tuple(owned_ms.get(queue, -1) for queue in held),
+        still_ms=tuple(still_ms.get(queue, -1) for queue in held),
+    )
 
 
 def _direct_result(request: Command, task: HandlerTask, is_orderly: bool) -> Command:

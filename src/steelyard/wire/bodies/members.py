@@ -27,6 +27,19 @@ class MemberEntry(JsonBody, frozen=True, kw_only=True):
     topics: tuple[str, ...] | None = None
 
 
+class WaitingQueueEntry(JsonBody, frozen=True, kw_only=True):
+    """A queue of this broker in which a group makes no progress; in milliseconds before now, as clocks differ."""
+
+    lag: Int64 = always_written(0)
+    offset: Int64 = always_written(0)
+    oldest_ms: Int64 | None = None
+    """The age of the oldest waiting message."""
+    queue_id: Int32 = always_written(0)
+    still_ms: Int64 = always_written(0)
+    """For how long the committed offset has not moved."""
+    topic: str = always_written("")
+
+
 class GroupExtension(JsonBody, frozen=True, kw_only=True):
     """What our broker adds about a group.
 
@@ -41,6 +54,8 @@ class GroupExtension(JsonBody, frozen=True, kw_only=True):
     queues: Mapping[str, Int32] | None = None
     settled: bool | None = None
     v: Int32 = always_written(1)
+    waiting: tuple[WaitingQueueEntry, ...] | None = None
+    """Queues with waiting messages whose committed offset has not moved for long; only for tools."""
 
 
 class ConsumerIdList(JsonBody, frozen=True, kw_only=True):
@@ -163,6 +178,8 @@ class RunningStateExtension(JsonBody, frozen=True, kw_only=True):
     held: tuple[Queue, ...] | None = None
     may_hold: Mapping[str, tuple[Queue, ...]] | None = None
     owned_ms: tuple[Int64, ...] | None = None
+    still_ms: tuple[Int64, ...] | None = None
+    """For how long the first unfinished message of each of ``held`` has been that; -1 where there is none."""
     stopped: tuple[str, ...] | None = None
     """Queues that are stopped by an unreadable message, in sentences."""
     unresponsive: Mapping[str, tuple[Queue, ...]] | None = field(default=None, name="unheard")
