@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import IntEnum
 
+from steelyard.cli.shared.output import finding_values
 from steelyard.cli.shared.units import count_text, format_release
 from steelyard.client.admin.brokers import BrokerStatus
 from steelyard.client.admin.group_description import GroupDescription
@@ -109,6 +110,8 @@ class CheckReason:
 
     status: CheckStatus
     sentence: str
+    finding: Finding | None = None
+    """What was found, if it is no threshold of the caller's."""
 
 
 def _critical(sentence: str) -> CheckReason:
@@ -162,6 +165,7 @@ class CheckResult:
             "status": self.status.name.lower(),
             "exit": int(self.status),
             "sentences": self.sentences,
+            "findings": [finding_values(each.finding) for each in self.reasons if each.finding is not None],
             "figures": {
                 each.name: {
                     "value": each.value,
@@ -198,7 +202,7 @@ def _reasons_of(findings: Iterable[Finding], names: Mapping[str, str] = {}) -> I
     for each in findings:
         if each.severity is not Severity.OK:
             sentence = f"{each.subject}: {each.message}" if each.subject else shorten_ids(each.message, names)
-            yield CheckReason(_STATUS_OF[each.severity], sentence)
+            yield CheckReason(_STATUS_OF[each.severity], sentence, each)
 
 
 def evaluate_cluster(

@@ -17,7 +17,7 @@ import typer
 from steelyard.cli.shared.commands import help_examples
 from steelyard.cli.shared.exit_codes import ExitCode
 from steelyard.cli.shared.options import ClientOptions, GroupOption, option
-from steelyard.cli.shared.output import Output, columns
+from steelyard.cli.shared.output import Output, columns, finding_values
 from steelyard.cli.shared.terminal import make_console, print_note, printable, stderr_warnings
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def doctor(
 
     config = client.config()
     with stderr_warnings(quiet=True):
-        here = collect_machine_facts(client, str(config), spark=spark)
+        here = _collect_machine_facts(client, str(config), spark=spark)
         facts = asyncio.run(collect_cluster_facts(config, group))
     findings = list(diagnose(here, facts))
     if out.is_table:
@@ -134,7 +134,7 @@ def _finding_row(finding: "Finding") -> dict[str, object]:
         "mark": _MARKS[finding.severity.value],
         "about": finding.subject,
         "what": finding.message,
-        "next_step": finding.next_step or None,
+        **finding_values(finding),
     }
 
 
@@ -154,7 +154,7 @@ def _print_findings(findings: "Sequence[Finding]") -> None:
     print_note(", ".join(f"{counted[mark]} {mark}" for mark in _MARK_STYLES if counted[mark]))
 
 
-def collect_machine_facts(client: ClientOptions, address: str, *, spark: bool = False) -> "MachineFacts":
+def _collect_machine_facts(client: ClientOptions, address: str, *, spark: bool = False) -> "MachineFacts":
     """Collect the facts about this machine."""
     from steelyard.diagnostics.machine import EXTRA_PACKAGES, MachineFacts
     from steelyard.version import __version__

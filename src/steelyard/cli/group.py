@@ -29,7 +29,7 @@ from steelyard.cli.shared.options import (
     confirm,
     option,
 )
-from steelyard.cli.shared.output import Output, OutputFormat, columns, fields_of
+from steelyard.cli.shared.output import Output, OutputFormat, columns, fields_of, finding_values
 from steelyard.cli.shared.terminal import print_note
 from steelyard.cli.shared.units import format_time, parse_pairs, pluralize
 from steelyard.errors import ConfigurationError
@@ -132,7 +132,7 @@ def _group_values(view: "GroupDescription") -> dict[str, object]:
             fields_of(member, "id", "address", "language", "release", "strategy", "leaving") for member in view.members
         ],
         "queues": _queue_rows(view),
-        "findings": [str(finding) for finding in view.findings],
+        "findings": list(map(finding_values, view.findings)),
         "notes": list(view.notes),
     }
 

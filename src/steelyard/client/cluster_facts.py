@@ -262,7 +262,7 @@ async def _collect(admin: "_ReachableAdmin", seen: ClusterFacts, group: str | No
     return replace(
         seen,
         brokers=brokers,
-        topics=None if topics is None else tuple(map(topic_facts, topics)),
+        topics=None if topics is None else tuple(map(_topic_facts, topics)),
         groups=tuple(groups or ()),
         not_there=tuple(not_there),
         left_out=tuple(left_out),
@@ -293,7 +293,7 @@ async def _probe_brokers(name_servers: Sequence[NameServerFacts], step_s: float)
     )
 
 
-def topic_facts(topic: TopicSummary) -> TopicFacts:
+def _topic_facts(topic: TopicSummary) -> TopicFacts:
     """Return what the rules need of a topic."""
     may_read, may_write = (bool(topic.permission & each) for each in (Permission.READ, Permission.WRITE))
     return TopicFacts(

@@ -8,7 +8,6 @@ is pure: what was polled goes in, and a snapshot is made of it on demand.
 
 import asyncio
 import logging
-import re
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -52,8 +51,6 @@ _BUSY_MS = 60_000
 _DEAD_WINDOW_MS = 600_000
 _ASK_INTERVAL_MS = 10_000  # how long members of a group are not asked again
 _MEMBER_VIEW_TTL_MS = 180_000  # how long the answers of members are valid
-_BROKER_KIND = "reported"
-_PORT = re.compile(r":\d+")
 _MAX_ROWS = 20_000  # topics, or groups, that are kept
 
 
@@ -190,7 +187,7 @@ class PolledCluster:
             found |= {each.kind: each for each in record.member_view.findings}
             notes = tuple(dict.fromkeys((*notes, *record.member_view.notes)))
         names = short_names(view.owned())
-        warnings = _deduplicated(_with_short_names(each, names) for each in found.values())
+        warnings = tuple(_with_short_names(each, names) for each in found.values())
         record.meter.add(view.at_ms, {each.queue: each.committed for each in view.queues if each.committed is not None})
         record.view, record.warnings, self._snapshot = view, warnings, None
         record.row = group_row(view, warnings, tuple(shorten_ids(each, names) for each in notes), record.meter.rate)
@@ -288,14 +285,6 @@ def _with_short_names(warning: Finding, names: Mapping[str, str]) -> Finding:
     """Return a finding with short names."""
     what, step = (shorten_ids(text, names) for text in (warning.message, warning.next_step))
     return replace(warning, message=what, next_step=step)
-
-
-def _deduplicated(found: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Leave out what another broker reported already: it sees the same with other ports."""
-    unique: dict[str, Finding] = {}
-    for each in found:
-        unique.setdefault(_PORT.sub("", each.message) if each.rule == _BROKER_KIND else each.message, each)
-    return tuple(unique.values())
 
 
 def _needs_members(record: _GroupRecord) -> bool:

@@ -327,8 +327,9 @@ def _broker_findings(seen: BrokerFacts, disk: DiskLimits, *, names_are_here: boo
         what = f"it is of release {format_release(seen.version)}"
         yield Finding(f"old release: {name}", what, Severity.WARNING, subject, "brokers before 4.9 are not tested")
     if seen.refusal is not None:
+        what = f"it rejects messages: {seen.refusal.partition('; ')[0]}"
         step = "free space on its disk, or check the disk; see its log"
-        yield Finding(f"rejecting: {name}", f"it rejects messages: {seen.refusal}", subject=subject, next_step=step)
+        yield Finding(f"rejecting: {seen.name}", what, subject=subject, next_step=step)
     if seen.loss is not None:
         step = "inspect its directory: steelyard store verify DIR"
         yield Finding(f"loss: {name}", seen.loss, subject=subject, next_step=step)

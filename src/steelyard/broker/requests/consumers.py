@@ -41,6 +41,7 @@ from steelyard.wire.bodies.members import (
     ConnectionEntry,
     ConsumerConnections,
     ConsumerIdList,
+    FindingEntry,
     GroupExtension,
     GroupSubscription,
     MemberEntry,
@@ -80,7 +81,7 @@ def _group_view(state: BrokerCoreState, group: ConsumerGroup, now_ms: int) -> Gr
     check_rows(sum(queues.values()), f"let the members of {group.name} subscribe to fewer topics", _MAX_OWNERS)
     return GroupExtension(
         epoch=group.epoch,
-        findings=tuple(map(str, find_warnings(group))) or None,
+        findings=tuple(map(FindingEntry.of, find_warnings(group))) or None,
         members=tuple(
             MemberEntry(
                 id=member.id,

@@ -114,8 +114,8 @@ class GroupFacts:
     """Messages a second for which the handler of a member fails, by member and topic."""
     listed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The ids that each broker lists, as it lists them."""
-    reported: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """The findings of each of our brokers and members."""
+    reported: tuple[Finding, ...] = ()
+    """The findings of our brokers and of members."""
     notes: tuple[str, ...] = ()
     """What could not be collected."""
 
@@ -252,8 +252,8 @@ def effective_strategy(members: Iterable[MemberDescription]) -> str | None:
 
 def _findings(facts: GroupFacts, view: GroupDescription, waiting: Mapping[Queue, WaitingQueue]) -> Iterable[Finding]:
     """Find what looks wrong. Our brokers know better for their own part, since they see the connections."""
-    reported = dict.fromkeys(message for messages in facts.reported.values() for message in messages)
-    yield from map(_reported_finding, reported)
+    # Every broker that sees it reports it, with other ports.
+    yield from {each.kind: each for each in facts.reported}.values()
     if view.broadcast:
         return
     yield from rules.no_members(facts.group, len(view.members), view.lag)
@@ -287,12 +287,6 @@ def _findings(facts: GroupFacts, view: GroupDescription, waiting: Mapping[Queue,
     unknown = "" if facts.claimed or facts.locked else "a member"
     owners = {each.queue: who for each in view.queues if (who := " and ".join(each.owners) or unknown)}
     yield from rules.stuck_queues(facts.group, waiting.values(), owners, facts.at_ms)
-
-
-def _reported_finding(sentence: str) -> Finding:
-    """Return a finding of a broker or member, which are sent as sentences: what is wrong; what to do."""
-    message, _, step = sentence.rpartition("; ")
-    return Finding(f"reported: {sentence}", message or step, next_step=step if message else "")
 
 
 def _idle_members(view: GroupDescription) -> Iterable[Finding]:

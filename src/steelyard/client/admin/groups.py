@@ -32,9 +32,10 @@ from steelyard.client.admin.topics import TopicAdmin
 from steelyard.client.namespace import ClientNamespace
 from steelyard.client.times import from_epoch_ms
 from steelyard.diagnostics import thresholds
-from steelyard.diagnostics.group import ProgressSample, WaitingQueue
+from steelyard.diagnostics.group import ProgressSample, WaitingQueue, unreadable_message
 from steelyard.errors import ConfigurationError, ConsumerOffline, SteelyardError
 from steelyard.model import BrokerAddresses, Queue, StoredMessage
+from steelyard.model.finding import Finding
 from steelyard.model.reserved_names import DLQ_PREFIX, RETRY_PREFIX, is_system_group
 from steelyard.net.clock import now_ms
 from steelyard.wire.bodies import decode_body, encode_body
@@ -301,7 +302,7 @@ def _listed_facts(
         listed={
             broker: tuple(each.client_id or "" for each in body.connections) for broker, body in connections.items()
         },
-        reported={broker: extension.findings or () for broker, extension in extensions.items()},
+        reported=tuple(each.finding for extension in extensions.values() for each in extension.findings or ()),
     )
 
 
@@ -394,7 +395,10 @@ async def _member_facts(
             for queue, since in _owned_at(state, facts.at_ms).items()
         },
         consumed={row.queue: row.consumed_at for row in stats.rows if row.consumed_at is not None},
-        reported={**facts.reported, **{name: _stopped_queues(facts.group, state) for name, state in states.items()}},
+        reported=(
+            *facts.reported,
+            *(each for state in states.values() for each in _stopped(facts.group, state)),
+        ),
         notes=(*notes, *missing),
     )
 
@@ -456,10 +460,10 @@ def _held_queues(state: ConsumerRunningState) -> set[Queue]:
     return {queue for queue, each in state.queues.items() if not each.dropped}
 
 
-def _stopped_queues(group: str, state: ConsumerRunningState) -> tuple[str, ...]:
-    """Return the queues that a member has stopped reading, in the sentences of our brokers."""
+def _stopped(group: str, state: ConsumerRunningState) -> Iterable[Finding]:
+    """Return the queues that a member has stopped reading, as our brokers report them."""
     extension = state.steelyard
-    return () if extension is None else tuple(f"group {group}: {sentence}" for sentence in extension.stopped or ())
+    return (unreadable_message(group, each) for each in (() if extension is None else extension.stopped or ()))
 
 
 def _owned_at(state: ConsumerRunningState, at_ms: int) -> dict[Queue, datetime]:

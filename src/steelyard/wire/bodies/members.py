@@ -6,6 +6,7 @@ from enum import Enum
 from msgspec import field
 
 from steelyard.model import Queue
+from steelyard.model.finding import Finding, Severity
 from steelyard.wire.bodies.heartbeat import (
     BrokerLatencyReport,
     ConsumeFromWhere,
@@ -25,6 +26,30 @@ class MemberEntry(JsonBody, frozen=True, kw_only=True):
     ours: bool | None = None
     strategy: str | None = None
     topics: tuple[str, ...] | None = None
+
+
+class FindingEntry(JsonBody, frozen=True, kw_only=True):
+    """A finding of our broker."""
+
+    kind: str = always_written("")
+    message: str = always_written("")
+    next_step: str | None = None
+    severity: Severity = Severity.ERROR
+
+    @property
+    def finding(self) -> Finding:
+        """The finding as a value."""
+        return Finding(self.kind, self.message, self.severity, next_step=self.next_step or "")
+
+    @classmethod
+    def of(cls, finding: Finding) -> "FindingEntry":
+        """Make it from a value; the numbers are in the sentence."""
+        return cls(
+            kind=finding.kind,
+            message=finding.message,
+            next_step=finding.next_step or None,
+            severity=finding.severity,
+        )
 
 
 class WaitingQueueEntry(JsonBody, frozen=True, kw_only=True):
@@ -47,8 +72,8 @@ class GroupExtension(JsonBody, frozen=True, kw_only=True):
     """
 
     epoch: Int64 | None = None
-    findings: tuple[str, ...] | None = field(default=None, name="hazards")
-    """Warnings about the group, in sentences."""
+    findings: tuple[FindingEntry, ...] | None = None
+    """What looks wrong in the group."""
     members: tuple[MemberEntry, ...] | None = None
     owners: Mapping[str, tuple[Int32, ...]] | None = None
     queues: Mapping[str, Int32] | None = None
