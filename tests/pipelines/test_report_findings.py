@@ -153,7 +153,7 @@ def test_a_long_gap_is_named_with_its_queue_and_members() -> None:
     assert "the longest left broker-a:0 without an owner for 6 s, between c1 and c2" in said.message
 
 
-def test_hazards_of_the_group_are_findings() -> None:
+def test_findings_about_the_group_are_those_of_its_description() -> None:
     study = busy_contents(2, 5)
     assert "group billing has 4 members and 2 queues" in _said(study)
 

@@ -4,7 +4,7 @@
 
 One line: the status, the subject, the reasons with the worst first, and after the bar each metric with its thresholds.
 Thresholds are the caller's. Without any, only what `steelyard.diagnostics` finds is bad: an error is critical. So a
-group without members and without lag is ok, with lag it is a warning, and less than ``--members`` is critical.
+group without members is ok without lag and a warning with it, unless ``--members`` says how many there must be.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -237,13 +237,13 @@ def evaluate_cluster(
 
 
 def evaluate_group(
-    view: GroupDescription, oldest: timedelta | None, *, lag: Thresholds, age: Thresholds, members: int
+    view: GroupDescription, oldest: timedelta | None, *, lag: Thresholds, age: Thresholds, members: int | None = None
 ) -> CheckResult:
     """Check the lag, its age, the members, and what looks wrong in a group."""
     there = sum(not member.leaving for member in view.members)
     age_s = 0.0 if oldest is None else round(oldest.total_seconds(), 3)
     reasons = []
-    if there < members:
+    if members is not None and there < members:
         who = "no member is" if not there else f"only {count_text(there, 'member')} of {members} {_is_or_are(there)}"
         reasons.append(_critical(f"{who} online"))
     if (limit := lag.exceeded(view.lag)) is not None:
@@ -252,7 +252,9 @@ def evaluate_group(
         oldest_for = f"the oldest message has waited for {format_duration(age_s)}, longer than {format_duration(limit)}"
         reasons.append(CheckReason(age.status_of(age_s), oldest_for))
     names = short_names(view.owned())
-    reasons += _reasons_of(view.findings, names)
+    # The caller's own limit replaces the rule.
+    found = (each for each in view.findings if members is None or each.rule != "no members")
+    reasons += _reasons_of(found, names)
     metrics = (
         CheckMetric("lag", view.lag, thresholds=lag),
         CheckMetric("age", age_s, "s", age),

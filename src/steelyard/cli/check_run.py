@@ -64,7 +64,8 @@ class CheckOptions:
     """In seconds."""
     dead: Thresholds = NO_THRESHOLDS
     """In dead letters of a group."""
-    members: int = 0
+    members: int | None = None
+    """None: none are needed while there is no lag."""
     disk: Thresholds = _DISK_THRESHOLDS
     """In percent. From 90 on Apache's brokers reject messages."""
     skew: Thresholds = NO_THRESHOLDS

@@ -134,7 +134,7 @@ def _finding_row(finding: "Finding") -> dict[str, object]:
         "mark": _MARKS[finding.severity.value],
         "about": finding.subject,
         "what": finding.message,
-        **finding_values(finding),
+        **{name: value for name, value in finding_values(finding).items() if name != "message"},
     }
 
 

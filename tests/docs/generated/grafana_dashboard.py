@@ -94,8 +94,8 @@ _ROWS: dict[str, tuple[_Panel, ...]] = {
             "short",
             (
                 (
-                    f"max by (consumer_group, hazard) ({own.GROUP_HAZARDS.name}{{{_GROUPS}}})",
-                    f"{_GROUP}: {{{{hazard}}}}",
+                    f"max by (consumer_group, kind) ({own.GROUP_FINDINGS.name}{{{_GROUPS}}})",
+                    f"{_GROUP}: {{{{kind}}}}",
                 ),
             ),
         ),
