@@ -128,7 +128,7 @@ def test_a_member_of_another_client_reports_its_queues_itself(cluster: Cluster) 
                 assert [each.owners for each in view.queues] == [(OLD,), (OLD, JAVA), (JAVA,), ()]
                 assert view.strategy == "AVG"
                 kinds = {finding.kind for finding in view.findings}
-                assert kinds == {"foreign members", "unowned queues", f"claimed twice {queues[1]}"}
+                assert kinds == {"foreign members", "unowned queues", f"claimed twice: {queues[1]}"}
                 (member,) = [each for each in await admin.groups.members("mixers") if each.id == JAVA]
                 assert (member.ours, member.language, member.release) == (False, "JAVA", "5.3.3")
                 assert member.brokers == ("broker-0", "broker-1")

@@ -44,9 +44,7 @@ _DiskCritOption = Annotated[float, typer.Option(metavar="PERCENT", help="Critica
 _BrokersOption = Annotated[int, typer.Option(min=0, metavar="N", help="Critical if there are fewer brokers.")]
 _MembersOption = Annotated[
     int | None,
-    typer.Option(
-        min=0, help="Critical if fewer members are online; 0 for groups that come and go.", show_default=False
-    ),
+    typer.Option(min=0, help="Critical if fewer members are online; 0 if groups come and go.", show_default=False),
 ]
 _EveryOption = Annotated[
     str | None,
