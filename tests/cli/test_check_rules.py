@@ -28,8 +28,8 @@ from steelyard.client.admin.brokers import BrokerStatus
 from steelyard.client.admin.group_description import GroupFacts, MemberDescription, describe_group
 from steelyard.client.admin.offsets import QueueOffsets
 from steelyard.client.admin.topics import TopicDescription
-from steelyard.client.cluster_facts import NameServerFacts, ServerKind
 from steelyard.diagnostics.group import ProgressSample
+from steelyard.diagnostics.servers import NameServerFacts, ServerKind
 from steelyard.errors import CannotConnect, ConfigurationError, SteelyardError, TimedOut, error_for
 from steelyard.model import BrokerAddresses, Permission, Queue, QueueCounts
 from steelyard.model.finding import Finding, Severity

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard.client.admin.group_description import GroupFacts, describe_group
+from steelyard.diagnostics.topic import measure_skew
 from steelyard.model.finding import Severity
 from steelyard.pipelines.report.contents import (
     KeyInQueue,
@@ -13,7 +14,6 @@ from steelyard.pipelines.report.contents import (
     QueueLoad,
     ReportContents,
     TopicTraffic,
-    measure_skew,
     report_findings,
     summary_line,
 )
