@@ -44,6 +44,9 @@ _CHANGING = (
 )
 
 
+_MEASURED_OUTSIDE = re.compile(r'^(steelyard_broker_\w+)\{.*node_id="([^"]*)".*\} (\S+)', re.MULTILINE)
+
+
 def _lasting(text: str) -> str:
     """Leave out of a sentence what differs from run to run."""
     for pattern, instead in _CHANGING:
@@ -94,8 +97,8 @@ class Scene:
         found = self.cluster.call(collect)
         # What only a dashboard beside the cluster measures.
         text = http_request(self.dashboard, "/metrics").body.decode()
-        reached = re.findall(r'^steelyard_broker_reached\{.*node_id="([^"]*)".*\} (\d)', text, re.MULTILINE)
-        found["steelyard_broker_reached"] = [Sample({"node_id": node}, int(value)) for node, value in reached]
+        for name, node, value in _MEASURED_OUTSIDE.findall(text):
+            found.setdefault(name, []).append(Sample({"node_id": node}, float(value)))
         return found
 
 
@@ -207,7 +210,7 @@ def _growing(scene: Scene) -> Callable[[], object]:
     ended, sending = threading.Event(), threading.Event()
 
     def handle(_: StoredMessage) -> None:
-        ended.wait(0.02)
+        ended.wait(0.2)
 
     def send_more() -> None:
         while not ended.wait(0.002):
@@ -276,7 +279,14 @@ _INCIDENTS = (
         metric=_FINDINGS,
         shows=_kind("unequal filters"),
     ),
-    Incident(name="a slow broker", rules=("slow",), create=_slow, is_brokers=True),
+    Incident(
+        name="a slow broker",
+        rules=("slow",),
+        create=_slow,
+        is_brokers=True,
+        metric="steelyard_broker_answer_seconds",
+        shows=lambda sample: sample.value >= 0.1,
+    ),
     Incident(
         name="a lost broker",
         rules=("silent", "unreachable"),
@@ -328,20 +338,28 @@ def test_every_tool_reports_an_incident_as_the_page_says(incident: Incident, sce
 
 def _row(incident: Incident, scene: Scene) -> str:
     """Look at an incident with every tool, and return what each says of it."""
-    until(lambda: _warned(incident, scene), f"the dashboard reports {incident.name}")
+    warned: list[dict[str, Any]] = []
+
+    def is_on_the_dashboard() -> bool:
+        warned[:] = _warned(incident, scene)
+        return bool(warned)
+
+    until(is_on_the_dashboard, f"the dashboard reports {incident.name}")
     if incident.metric:
         until(lambda: any(map(incident.shows, scene.metrics().get(incident.metric, ()))), incident.metric)
-    more = ("--every", "100ms", "--count", "4") if incident.takes_time else ()
+    more = ("--every", "100ms", "--count", "6") if incident.takes_time else ()
     what = ("cluster",) if incident.is_brokers else ("group", _GROUP)
-    checked = scene.run("check", *what, *more, "--output", "jsonl").lines[-1]
+    lines = scene.run("check", *what, *more, "--output", "jsonl").lines
+    checked = next((each for each in lines if _of(incident, each["findings"])), lines[-1])
     found = {
         "explain": _of(incident, scene.run("group", "explain", _GROUP, "--output", "json").json["findings"]),
         "check": _of(incident, checked["findings"]),
         "doctor": _of(incident, scene.run("doctor", "--output", "jsonl").lines),
-        "dashboard": _warned(incident, scene),
+        "dashboard": warned,
     }
     assert bool(found["check"]) == (checked["exit"] > 0)
-    sentences = dict.fromkeys(_lasting(each["message"]) for each in (*found["check"], *found["doctor"]))
+    said = (each.get("message") or each["what"] for each in (*found["check"], *found["doctor"]))
+    sentences = dict.fromkeys(map(_lasting, said))
     cells = [
         incident.name,
         "<br>".join(sentences),

@@ -82,6 +82,10 @@ START_TIME = _gauge("steelyard_start_time_seconds", "Start time of the server, i
 BROKER_REACHED = _gauge(
     "steelyard_broker_reached", "1 if the broker responded, else 0; from a dashboard outside the cluster."
 )
+BROKER_ANSWER = _gauge(
+    "steelyard_broker_answer_seconds",
+    "Seconds until the broker had reported its state; from a dashboard outside the cluster.",
+)
 QUESTIONS_UNANSWERED = _gauge(
     "steelyard_questions_unanswered", "Requests to a cluster without a response in time: their samples are missing."
 )
