@@ -13,13 +13,19 @@ from datetime import timedelta
 from enum import IntEnum
 
 from steelyard.cli.shared.output import finding_values
-from steelyard.cli.shared.units import count_text, format_release
 from steelyard.client.admin.brokers import BrokerStatus
 from steelyard.client.admin.group_description import GroupDescription
 from steelyard.client.admin.topics import TopicDescription
 from steelyard.client.cluster_facts import broker_facts
 from steelyard.client.describe import short_names, shorten_ids
-from steelyard.diagnostics.servers import DiskLimits, NameServerFacts, diagnose_brokers, diagnose_name_servers
+from steelyard.diagnostics.group import count_text
+from steelyard.diagnostics.servers import (
+    DiskLimits,
+    NameServerFacts,
+    diagnose_brokers,
+    diagnose_name_servers,
+    format_release,
+)
 from steelyard.diagnostics.topic import measure_skew
 from steelyard.model import Permission, QueueCounts
 from steelyard.model.finding import Finding, Severity

@@ -84,7 +84,7 @@ def diagnose(here: "MachineFacts", seen: "ClusterFacts") -> "Iterator[Finding]":
 
 
 def _about_topics(seen: "ClusterFacts") -> "Iterator[Finding]":
-    from steelyard.cli.shared.units import count_text
+    from steelyard.diagnostics.group import count_text
     from steelyard.diagnostics.servers import ok
     from steelyard.diagnostics.topic import diagnose_topic
 
@@ -103,9 +103,8 @@ def _about_topics(seen: "ClusterFacts") -> "Iterator[Finding]":
 def _about_groups(seen: "ClusterFacts") -> "Iterator[Finding]":
     from msgspec.structs import replace
 
-    from steelyard.cli.shared.units import count_text
     from steelyard.client.describe import short_names, shorten_ids
-    from steelyard.diagnostics.group import dead_letters
+    from steelyard.diagnostics.group import count_text, dead_letters
     from steelyard.diagnostics.servers import ok
     from steelyard.model.finding import Finding, Severity
 
