@@ -234,7 +234,7 @@ MEMBER_MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "window-without-holes",
-        "A member commits up to the highest handled message, whatever is left below it.",
+        "A member commits up to the highest handled message, over unhandled ones below it.",
         ("churn", "crash"),
         (patch_attribute(InflightWindow, "finish", _finish_up_to_highest),),
     ),
@@ -524,7 +524,7 @@ QUEUE_LOCK_MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "unlock-not-awaited",
-        "A member unlocks whatever is pending, and goes on as if that were done.",
+        "A member unlocks all that is pending, and goes on as if that were done.",
         ("order", "patience"),
         (
             patch_attribute(QueueLocks, "request_unlock", _unlock_blindly),

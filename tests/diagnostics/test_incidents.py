@@ -249,14 +249,14 @@ class Incident:
 
 
 def _kind(rule: str) -> Callable[[Sample], bool]:
-    return lambda sample: sample.labels.get("kind") == rule and sample.value > 0
+    return lambda sample: sample.labels.get("warning") == rule and sample.value > 0
 
 
 def _is_zero(sample: Sample) -> bool:
     return sample.value == 0
 
 
-_FINDINGS = "steelyard_group_findings"
+_FINDINGS = "steelyard_group_warnings"
 _INCIDENTS = (
     Incident(name="a hung handler", rules=("stuck",), create=_hung, metric="steelyard_consumer_seconds_since_progress"),
     Incident(

@@ -37,8 +37,8 @@ _AgeWarnOption = Annotated[str | None, _threshold("Warn if a message waits longe
 _AgeCritOption = Annotated[str | None, _threshold("Critical if a message waits longer.", "SPAN")]
 _DeadWarnOption = Annotated[int | None, _threshold("Warn if there are more dead letters.")]
 _DeadCritOption = Annotated[int | None, _threshold("Critical if there are more dead letters.")]
-_SkewWarnOption = Annotated[float | None, _threshold("Warn if a queue holds so many times the average.", "TIMES")]
-_SkewCritOption = Annotated[float | None, _threshold("Critical if a queue holds so many times the average.", "TIMES")]
+_SkewWarnOption = Annotated[float | None, _threshold("Warn if a queue holds this many times the average.", "TIMES")]
+_SkewCritOption = Annotated[float | None, _threshold("Critical if a queue holds this many times the average.", "TIMES")]
 _DiskWarnOption = Annotated[float, typer.Option(metavar="PERCENT", help="Warn if a disk is fuller.")]
 _DiskCritOption = Annotated[float, typer.Option(metavar="PERCENT", help="Critical if a disk is fuller.")]
 _BrokersOption = Annotated[int, typer.Option(min=0, metavar="N", help="Critical if there are fewer brokers.")]
@@ -50,7 +50,7 @@ _EveryOption = Annotated[
     str | None,
     _threshold("Check repeatedly, such as every 30s, and print a line each time; changes are marked.", "SPAN"),
 ]
-_CountOption = Annotated[int | None, option(min=1, help="With --every: stop after so many checks.")]
+_CountOption = Annotated[int | None, option(min=1, help="With --every: stop after this many checks.")]
 
 
 @app.subcommand(

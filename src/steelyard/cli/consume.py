@@ -68,7 +68,7 @@ def consume(
             "while it runs.",
         ),
     ] = None,
-    count: Annotated[int | None, option(min=1, help="Stop after so many messages.")] = None,
+    count: Annotated[int | None, option(min=1, help="Stop after this many messages.")] = None,
     exit_at_end: Annotated[bool, option("--exit-at-end", help="Stop at the end as it was at the start.")] = False,
     work_ms: Annotated[int, typer.Option(min=0, help="Simulate so much work for each message.")] = 0,
     workers: Annotated[

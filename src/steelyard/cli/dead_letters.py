@@ -55,7 +55,7 @@ def _list_dead_letters(
     out: Output,
     group: OptionalGroupArgument = None,
     since: _SinceOption = None,
-    count: Annotated[int, typer.Option(min=1, help="At most so many, the oldest first.")] = 100,
+    count: Annotated[int, typer.Option(min=1, help="The maximum number, the oldest first.")] = 100,
 ) -> None:
     """List groups that have dead letters, or the dead letters of one."""
     start = _parse_since(since)

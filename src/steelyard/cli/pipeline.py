@@ -221,7 +221,7 @@ def _archive(
     source: _StreamArguments = _FROM_FIRST,
     merge: Annotated[
         int,
-        typer.Option(metavar="FILES", help="Merge the small files of a day once there are so many; 0 never merges."),
+        typer.Option(metavar="FILES", help="Merge the small files of a day once there are this many; 0 never merges."),
     ] = 32,
     dry_run: _PipelineDryRunOption = False,
     spark: SparkRunOptions = _HERE,
@@ -321,7 +321,7 @@ def _replay(
     source: Annotated[str, option("--from", metavar="DIR", help="What `archive` wrote.")],
     to_topic: Annotated[str, option(help="Where to send it.")],
     rate: Annotated[
-        str | None, typer.Option(help="At most so many: 10k/s, 600/min.", show_default="as fast as can be")
+        str | None, typer.Option(help="The maximum rate: 10k/s, 600/min.", show_default="as fast as can be")
     ] = None,
     condition: Annotated[
         str | None, option("--where", metavar="SQL", help="Only rows such as: day >= '2026-11-01'.")
@@ -381,7 +381,7 @@ def _balance(
         list[Path] | None,
         option(metavar="FILE", help="What members wrote with `consume --events json`; can be repeated."),
     ] = None,
-    watch: Annotated[str, typer.Option(metavar="SPAN", help="Watch the group for so long first.")] = "0s",
+    watch: Annotated[str, typer.Option(metavar="SPAN", help="Poll the group this long first.")] = "0s",
     top: Annotated[int, typer.Option(help="How many of the heaviest keys to name.")] = 20,
     key: Annotated[
         str | None,

@@ -130,7 +130,7 @@ class _JsonMessage(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def from_body(template: MessageTemplate, text: str, count: int) -> Iterator[_MessageToSend]:
-    """Yield one body so many times."""
+    """Yield one body this many times."""
     # Bytes that are not UTF-8 reach Python as surrogates: this restores them.
     return repeat(template.make(text.encode(errors="surrogateescape")), count)
 
@@ -417,10 +417,10 @@ def send(
     count: Annotated[
         int | None,
         typer.Option(
-            min=0, help="Send --body so many times; of lines, no more than so many.", show_default="1, or all lines"
+            min=0, help="Send --body this many times; of lines, the maximum number.", show_default="1, or all lines"
         ),
     ] = None,
-    rate: Annotated[float | None, option(min=0.001, help="At most so many a second.")] = None,
+    rate: Annotated[float | None, option(min=0.001, help="The maximum number of messages a second.")] = None,
     group: Annotated[str, typer.Option(help="The producer group.")] = "DEFAULT_PRODUCER",
     pattern: Annotated[
         str | None,

@@ -11,7 +11,7 @@ from tests.docs.generated.sources import cell
 
 _ABOUT = f"""# Metrics
 
-The page of a cluster answers at `/metrics` in Prometheus' text format, and in OpenMetrics for who asks for it:
+The dashboard of a cluster serves `/metrics` in Prometheus' text format, or in OpenMetrics on request:
 
 ```sh
 curl http://127.0.0.1:{DASHBOARD_PORT}/metrics
@@ -25,14 +25,16 @@ in the folder `deploy/` of the source.
   servers go on meanwhile.
 - `steelyard dashboard --namesrv …` stands beside a cluster that runs elsewhere, ours or Apache's, and tells what an
   administrator may ask for: `steelyard_broker_reached`, lag, members, what came in and went out, under the same names.
-  A label that nobody tells is empty there, and a number that nobody tells is missing. An answer is good for ten
+  A label that is not reported is empty there, and a number that is not reported is missing. An answer is good for ten
   seconds.
 
 What is counted begins at nothing with its process. Every family has the labels `cluster`, `node_type` and `node_id`,
-which say whose number it is; they are not repeated below. Times are in milliseconds.
+which say whose number it is; they are not repeated below. Times of ours are in seconds, those of RocketMQ in
+milliseconds.
 
-There is an end to what is told of names that clients choose: 20,000 topics, and as many pairs of group and topic, of a
-broker. `steelyard_samples_left_out` says how many there are beyond it.
+There is an end to what is told of names that clients choose: of a broker 20,000 topics, as many pairs of group and
+topic, and the members of 5,000 groups. `steelyard_samples_left_out` says how many there are beyond it. Languages and
+versions of clients beyond 50 of a group are counted as `other`; rebalances of groups beyond 2,000 as `(others)`.
 """
 
 _ROCKETMQ = """## RocketMQ's own
@@ -61,7 +63,8 @@ _CLIENT = """## Clients
 
 A program can count [what its own clients do](../how-to/client-metrics.md) with the observer
 `steelyard.metrics.ClientMetrics`. Names are those of RocketMQ 5's clients where they have such a thing. These have no
-labels of servers.
+labels of servers. What clients that ended have counted goes on under an empty `client_id`; samples beyond 5,000 of a
+family are counted together, as `other`.
 """
 
 

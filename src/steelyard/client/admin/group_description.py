@@ -83,7 +83,7 @@ class GroupQueue:
 
     @property
     def lag(self) -> int | None:
-        """How many messages wait; None where that is not known."""
+        """The lag in messages; None where that is not known."""
         return None if self.committed is None or self.end is None else max(0, self.end - self.committed)
 
 
@@ -129,7 +129,7 @@ class GroupDescription:
     >>> facts = GroupFacts(group="billing", at_ms=0, members=(member,), queues=(queue,), locked={queue: "c1@sy1"},
     ...               our_brokers=frozenset({"broker-a"}), progress={queue: ProgressSample(0, 5, 9)})
     >>> print(describe_group(facts))
-    group billing has 1 member and 1 queue of orders, shared by STICKY; 4 messages wait
+    group billing has 1 member and 1 queue of orders, strategy STICKY; lag 4
     c1@sy1 at 10.0.0.1:5000 has 1 queue with 4 messages: orders@broker-a:0
     """
 
@@ -310,10 +310,8 @@ def _summary_line(view: GroupDescription) -> str:
     retries = sum(each.queue.topic.startswith(RETRY_PREFIX) for each in view.queues)
     queues = _count(len(view.queues) - retries, "queue") + (f" of {_join_some(topics)}" if topics else "")
     queues += f" (and {retries} of retries)" if retries else ""
-    how = ", each member reads all" if view.broadcast else f", shared by {view.strategy}" if view.strategy else ""
-    return f"group {view.group} has {members} and {queues}{how}; {_count(view.lag, 'message')} wait" + (
-        "s" if view.lag == 1 else ""
-    )
+    how = ", each member reads all" if view.broadcast else f", strategy {view.strategy}" if view.strategy else ""
+    return f"group {view.group} has {members} and {queues}{how}; lag {view.lag:,}"
 
 
 def _member_line(view: GroupDescription, member: MemberDescription) -> str:
@@ -391,7 +389,7 @@ def _choose_strategy(
         return find_strategy(name)
     except ConfigurationError as error:
         raise ConfigurationError(
-            f"group {view.group} shares by {name}, which cannot be tried out here ({error.what})",
+            f"group {view.group} has strategy {name}, which cannot be tried out here ({error.what})",
             next_step="give the strategy itself, or another one",
         ) from None
 

@@ -66,7 +66,7 @@ class GroupSummary:
     """How it gets its messages: push, pull or pop; None while no member is online."""
     broadcast: bool
     lag: int
-    """How many messages wait, where it has offsets."""
+    """The lag in messages, where it has offsets."""
     tps: float
 
 

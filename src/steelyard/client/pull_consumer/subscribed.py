@@ -37,7 +37,7 @@ _POLLABLE = frozenset({QueueState.OWNED, QueueState.UNSURE})
 """States in which waiting messages may still be polled, now or once ownership is confirmed."""
 _COMMITTABLE = frozenset({QueueState.OWNED, QueueState.UNSURE, QueueState.DRAINING, QueueState.COMMITTING})
 
-_log = logging.getLogger("steelyard")
+_log = logging.getLogger("steelyard.client")
 
 
 def queues_lost_error(queues: Iterable[Queue]) -> QueuesLost:
@@ -81,10 +81,9 @@ class SubscribedReader:
     ) -> None:
         self._session, self._buffer, self._wake = session, buffer, wake
         self._notifications = Notifications(options.group, session.namespace, on_rebalance, on_warning)
-        group = session.namespace.wrap(options.group)
         self.member_runner = MemberRunner(
             session,
-            options.member_options(group, session.client_id, subscriptions),
+            options.member_options(session.namespace, session.client_id, subscriptions),
             on_handle=self._handle,
             on_report=self._report,
             on_left=self._member_left,
@@ -225,7 +224,7 @@ class SubscribedReader:
         except TimeoutError:
             named = ", ".join(map(str, wait.targets))
             raise TimedOut(
-                f"how far {named} is was not confirmed in {_COMMIT_S:g} s", next_step="it is tried again by itself"
+                f"the commit of {named} was not confirmed in {_COMMIT_S:g} s", next_step="it is tried again by itself"
             ) from None
         finally:
             self._pending_commits.remove(wait)
@@ -261,7 +260,7 @@ class SubscribedReader:
         if self._notifications.has_changes:
             assignment = self.member.rebalancer.assignment
             members = len(assignment.members)
-            why = f"{members} member{'s' * (members != 1)}, shared by {assignment.strategy_name}"
+            why = f"{members} member{'s' * (members != 1)}, strategy {assignment.strategy_name}"
             queues = tuple(map(self._session.namespace.unwrap_queue, self.assignment()))
             self._notifications.rebalanced(now_ms(), self._session.client_id, queues, why)
         for wait in self._pending_commits:
