@@ -54,6 +54,7 @@ _TIMEOUTS = (
     "steelyard.client.admin.admin_session._REQUEST_TIMEOUT_MS",
     "steelyard.client.admin.group_description._MEMBER_TIMEOUT_MS",
     "steelyard.client.topic_routes._LAST_TRY_TIMEOUT_MS",
+    "steelyard.diagnostics.thresholds.SLOW_ANSWER_MS",
 )
 _DEFAULTS: tuple[tuple[Callable[..., object], str], ...] = (
     (ClientConfig.__init__, "timeout_s"),

@@ -120,7 +120,7 @@ def test_members_that_have_other_subscriptions_are_reported(cluster: Cluster, ru
     with wanting(cluster, "unequal", "u1", "tagged", "paid"), wanting(cluster, "unequal", "u2", "tagged", "refunded"):
         until(lambda: "look: " in run("member", "ls", "unequal").err)
         answer = run("member", "ls", "unequal")
-        assert "members of group unequal filter tagged differently" in answer.err
+        assert "members of group unequal have different subscriptions to tagged" in answer.err
         assert {row["name"]: row["wants"] for row in run("member", "ls", "unequal", "--json").lines} == {
             "u1": ["tagged: paid"],
             "u2": ["tagged: refunded"],

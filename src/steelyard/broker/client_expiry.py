@@ -181,5 +181,5 @@ def _describe_queue_change(before: dict[str, int], now: dict[str, int]) -> str:
 def _report_warnings(state: BrokerCoreState, group: ConsumerGroup) -> None:
     """Log each warning about a group once; again only after it was resolved."""
     found = find_warnings(group)
-    state.warnings.extend(warning.message for warning in found if warning.kind not in group.reported_warnings)
+    state.warnings.extend(str(warning) for warning in found if warning.kind not in group.reported_warnings)
     group.reported_warnings = {warning.kind for warning in found}

@@ -46,6 +46,8 @@ class ConsumerOffsets:
         self.fenced_commits = 0
         """Commits refused because another member holds the queue."""
         self._committed: dict[str, _ByTopic] = {}
+        self._moved_ms: dict[str, _ByTopic] = {}
+        """When each committed offset last changed, since this broker was started."""
         self._pulled_offsets: dict[str, _ByTopic] = {}
         self._pending_resets: dict[tuple[str, str, int], int] = {}
         """Resets that no pull has received yet."""
@@ -68,7 +70,11 @@ class ConsumerOffsets:
         queues = topics.get(topic) if topics is not None else None
         return queues.get(queue_id) if queues is not None else None
 
-    def put(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+    def moved_ms(self, group: str, topic: str, queue_id: int) -> int:
+        """Return when a committed offset last changed; 0 if not since the broker was started."""
+        return self._moved_ms.get(group, {}).get(topic, _NOTHING).get(queue_id, 0)
+
+    def put(self, group: str, topic: str, queue_id: int, offset: int, now_ms: int = 0) -> None:
         """Store a commit."""
         topics = self._committed.get(group)
         queues = topics.get(topic) if topics is not None else None
@@ -86,6 +92,8 @@ class ConsumerOffsets:
                 self.backward_commits += 1
             queues[queue_id] = offset
         self.changes += 1
+        if now_ms:
+            self._moved_ms.setdefault(group, {}).setdefault(topic, {})[queue_id] = now_ms
 
     def has_room(self, group: str, topic: str) -> bool:
         """Return whether there is room for one more queue of a topic and group."""
@@ -206,7 +214,8 @@ class ConsumerOffsets:
             self._bytes -= len(queues) * _QUEUE_BYTES + _pair_bytes(group, topic)
             self.changes += 1
         self._pulls -= len(self._pulled_offsets.get(group, {}).pop(topic, ()))
-        for table in (self._committed, self._pulled_offsets):
+        self._moved_ms.get(group, {}).pop(topic, None)
+        for table in (self._committed, self._pulled_offsets, self._moved_ms):
             if group in table and not table[group]:
                 del table[group]
 

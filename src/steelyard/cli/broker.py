@@ -29,12 +29,12 @@ from steelyard.cli.shared.units import (
     format_age,
     format_bytes,
     format_percent,
-    format_release,
     format_uptime,
     parse_pairs,
     percentile,
     pluralize,
 )
+from steelyard.diagnostics.servers import format_release
 from steelyard.errors import ConfigurationError
 from steelyard.model.reserved_names import is_system_group
 

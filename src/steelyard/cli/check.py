@@ -42,6 +42,10 @@ _SkewCritOption = Annotated[float | None, _threshold("Critical if a queue holds 
 _DiskWarnOption = Annotated[float, typer.Option(metavar="PERCENT", help="Warn if a disk is fuller.")]
 _DiskCritOption = Annotated[float, typer.Option(metavar="PERCENT", help="Critical if a disk is fuller.")]
 _BrokersOption = Annotated[int, typer.Option(min=0, metavar="N", help="Critical if there are fewer brokers.")]
+_MembersOption = Annotated[
+    int | None,
+    typer.Option(min=0, help="Critical if fewer members are online; 0 if groups come and go.", show_default=False),
+]
 _EveryOption = Annotated[
     str | None,
     _threshold("Check repeatedly, such as every 30s, and print a line each time; changes are marked.", "SPAN"),
@@ -84,9 +88,7 @@ def _check_group(
     age_crit: _AgeCritOption = None,
     dead_warn: _DeadWarnOption = None,
     dead_crit: _DeadCritOption = None,
-    members: Annotated[
-        int, typer.Option(min=0, help="Critical if fewer members are online; 0 for groups that come and go.")
-    ] = 1,
+    members: _MembersOption = None,
     every: _EveryOption = None,
     count: _CountOption = None,
 ) -> None:
@@ -164,7 +166,7 @@ def _check_all(
     age_crit: _AgeCritOption = None,
     dead_warn: _DeadWarnOption = None,
     dead_crit: _DeadCritOption = None,
-    members: Annotated[int, typer.Option(min=0, help="Critical if fewer members of a group are online.")] = 0,
+    members: _MembersOption = None,
     disk_warn: _DiskWarnOption = 75.0,
     disk_crit: _DiskCritOption = 90.0,
     skew_warn: _SkewWarnOption = None,

@@ -24,7 +24,8 @@ from steelyard.cli.shared.options import (
 )
 from steelyard.cli.shared.output import Output, columns, fields_of, to_json_value
 from steelyard.cli.shared.terminal import ProgressLine, print_note
-from steelyard.cli.shared.units import format_percent, format_release, format_uptime, parse_pairs, percentile
+from steelyard.cli.shared.units import format_percent, format_uptime, parse_pairs, percentile
+from steelyard.diagnostics.servers import format_release
 from steelyard.errors import BrokerNotFound, ConfigurationError, SteelyardError
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from steelyard.cli.shared.options import (
     confirm,
     option,
 )
-from steelyard.cli.shared.output import Output, OutputFormat, columns, fields_of
+from steelyard.cli.shared.output import Output, OutputFormat, columns, fields_of, finding_values
 from steelyard.cli.shared.terminal import print_note
 from steelyard.cli.shared.units import format_time, parse_pairs, pluralize
 from steelyard.errors import ConfigurationError
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from steelyard.client.sync.admin import Admin
 
 _MIN_INTERVAL_S = 0.05
+_QUEUE_FIELDS = ("owners", "owned_at", "committed", "end", "lag", "consumed_at", "stuck_since", "oldest_at")
 
 app = CommandGroup("group", "Show consumer groups: who owns which queue and why, and the lag; change groups.")
 
@@ -115,15 +116,13 @@ def _explain_group(admin: "Admin", out: Output, group: GroupArgument) -> None:
 
         print_group(view)
     elif out.format is OutputFormat.CSV:
-        names = ("topic", "broker", "queue_id", "owners", "owned_at", "committed", "end", "lag", "consumed_at")
-        out.print_rows(columns(*names), _queue_rows(view))
+        out.print_rows(columns("topic", "broker", "queue_id", *_QUEUE_FIELDS), _queue_rows(view))
     else:
         out.print_object(_group_values(view))
 
 
 def _queue_rows(view: "GroupDescription") -> list[dict[str, object]]:
-    names = ("queue", "owners", "owned_at", "committed", "end", "lag", "consumed_at")
-    return [fields_of(each, *names) for each in view.queues]
+    return [fields_of(each, "queue", *_QUEUE_FIELDS) for each in view.queues]
 
 
 def _group_values(view: "GroupDescription") -> dict[str, object]:
@@ -133,7 +132,7 @@ def _group_values(view: "GroupDescription") -> dict[str, object]:
             fields_of(member, "id", "address", "language", "release", "strategy", "leaving") for member in view.members
         ],
         "queues": _queue_rows(view),
-        "hazards": [finding.message for finding in view.findings],
+        "findings": list(map(finding_values, view.findings)),
         "notes": list(view.notes),
     }
 

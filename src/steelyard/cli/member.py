@@ -53,7 +53,7 @@ def _list_members(admin: "Admin", out: Output, group: GroupArgument) -> None:
     if not view.members:
         print_note(f"no member of group {group} is online")
     for finding in view.findings:
-        print_note(f"look: {shorten_ids(finding.message, names)}")
+        print_note(f"look: {shorten_ids(str(finding), names)}")
     for note in view.notes:
         print_note(f"note: {note}")
 

@@ -15,6 +15,7 @@ from steelyard.balance.group.events import UnreadableMessage
 from steelyard.client.admin.offsets import QueueOffsets
 from steelyard.client.consumer.decompression import decompress_message
 from steelyard.client.times import from_epoch_ms
+from steelyard.diagnostics.topic import measure_skew
 from steelyard.errors import ConsumerOffline
 from steelyard.model import Queue, StoredMessage
 from steelyard.model.message import RESERVED_PROPERTIES
@@ -209,8 +210,6 @@ def resolve_member(wanted: str, ids: Iterable[str]) -> str:
     return found[0]
 
 
-_HOT_QUEUE_FACTOR = 2.0
-_HOT_BROKER_FACTOR = 1.5
 _MIN_PER_QUEUE = 10
 
 
@@ -252,17 +251,19 @@ def describe_hot_queues(received: Mapping[Queue, int]) -> str | None:
 
 def _uneven(weights: Mapping[Queue, int], has: str, of_all: str) -> Iterator[str]:
     """Describe which queue, and which broker, has far more than its share."""
-    total = sum(weights.values())
-    fullest, most = max(weights.items(), key=lambda item: item[1], default=(None, 0))
-    times = most * len(weights) / total if total else 0.0
-    if fullest is not None and times >= _HOT_QUEUE_FACTOR:
+    weighed = measure_skew(weights)
+    if weighed.busiest is not None and weighed.is_uneven:
         yield (
-            f"queue {fullest.queue_id} of {fullest.broker} {has} {most / total:.0%} {of_all}, "
-            f"{times:.1f} times its share"
+            f"queue {weighed.busiest.queue_id} of {weighed.busiest.broker} {has} "
+            f"{weighed.max_load / weighed.total:.0%} {of_all}, {weighed.ratio:.1f} times its share"
         )
     held: dict[str, list[int]] = {}
     for queue, weight in weights.items():
         held.setdefault(queue.broker, []).append(weight)
-    for broker, mine in held.items():
-        if len(held) > 1 and total and sum(mine) * len(weights) >= _HOT_BROKER_FACTOR * total * len(mine):
-            yield f"{broker} {has} {sum(mine) / total:.0%} {of_all} in {len(mine)} of {len(weights)} queues"
+    # A broker counts for as much as one of its queues holds on average.
+    brokers = measure_skew({broker: sum(mine) / len(mine) for broker, mine in held.items()})
+    if brokers.busiest is not None and brokers.is_uneven:
+        mine = held[brokers.busiest]
+        yield (
+            f"{brokers.busiest} {has} {sum(mine) / weighed.total:.0%} {of_all} in {len(mine)} of {len(weights)} queues"
+        )

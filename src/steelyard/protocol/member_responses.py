@@ -210,7 +210,7 @@ def _decode_member_list(action: QueryMemberList, response: Command) -> Event:
         members=None if extension.members is None else tuple(map(_member_facts, extension.members)),
         owners=None if extension.owners is None else _owners_by_queue(action.broker, extension.owners, body.ids),
         queue_counts=extension.queues,
-        warnings=extension.findings or (),
+        warnings=tuple(str(each.finding) for each in extension.findings or ()),
         request_id=action.request_id,
     )
 

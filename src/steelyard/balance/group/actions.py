@@ -10,6 +10,7 @@ from enum import Enum
 from msgspec import Struct
 
 from steelyard.model import Queue
+from steelyard.model.finding import Finding
 
 
 class StartAt(Enum):
@@ -184,6 +185,13 @@ class MemberReport(Action, frozen=True):
     sentence: str
     queues: tuple[Queue, ...] = ()
     facts: Mapping[str, object] = {}
+    finding: Finding | None = None
+    """The finding whose sentence it is."""
+
+
+def finding_report(finding: Finding) -> MemberReport:
+    """Make the report of a finding."""
+    return MemberReport("warning", str(finding), finding=finding)
 
 
 class MemberLeft(Action, frozen=True):

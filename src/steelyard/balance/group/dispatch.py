@@ -132,7 +132,7 @@ class Dispatcher:
                 if not batch.remaining:
                     del self._running[batch]
         if finished:
-            process_queue.window.finish(finished)
+            process_queue.finish(finished, self._context.now_ms)
             if process_queue.state is QueueState.DRAINING:
                 process_queue.finished_while_draining += finished
         if event.failed or event.skipped or event.unreadable:
@@ -194,7 +194,7 @@ class Dispatcher:
 
     def _message_failed(self, process_queue: ProcessQueue, offset: int, batch: HandlerBatch, event: Handled) -> None:
         if self._options.mode is ConsumeMode.BROADCAST:
-            process_queue.window.finish((offset,))
+            process_queue.finish((offset,), self._context.now_ms)
             self._context.report(
                 "dropped", "failed messages are dropped, because broadcasting has no retries", process_queue.queue
             )
@@ -226,7 +226,7 @@ class Dispatcher:
         message_at = f"{process_queue.queue}, offset {offset}, cannot be read"
         self._context.emit(MemberReport("unreadable", f"{message_at}{outcome}: {found.why}", (process_queue.queue,)))
         if policy is UnreadablePolicy.SKIP:
-            process_queue.window.finish((offset,))
+            process_queue.finish((offset,), self._context.now_ms)
             return []
         if policy is UnreadablePolicy.DEAD_LETTER:
             process_queue.is_suspended = process_queue.is_suspended or self._is_orderly
@@ -291,7 +291,7 @@ class Dispatcher:
             return
         message, attempt = process_queue.sending_back.pop(event.offset)
         if isinstance(event, SentBack):
-            process_queue.window.finish((event.offset,))
+            process_queue.finish((event.offset,), self._context.now_ms)
             process_queue.is_suspended = False
         else:
             self._retry_locally(process_queue, event.offset, message, attempt + 1)

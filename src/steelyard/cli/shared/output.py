@@ -17,6 +17,7 @@ import msgspec
 
 from steelyard.cli.shared.terminal import make_console, print_note, printable, printable_json
 from steelyard.model import Queue
+from steelyard.model.finding import Finding
 
 
 class OutputFormat(StrEnum):
@@ -207,3 +208,14 @@ def _write_json(value: Any) -> None:
 def _write_line(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
+
+
+def finding_values(finding: Finding) -> dict[str, object]:
+    """Return a finding as JSON values."""
+    return {
+        "kind": finding.kind,
+        "severity": finding.severity.value,
+        "message": finding.message,
+        "next_step": finding.next_step or None,
+        "evidence": dict(finding.evidence),
+    }

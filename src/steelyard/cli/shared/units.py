@@ -57,15 +57,6 @@ def format_age(then: datetime) -> str:
     return f"{format_uptime(max(timedelta(), datetime.now(UTC) - then))} ago"
 
 
-def format_release(version: str) -> str:
-    """Return a server's version as releases are published.
-
-    >>> format_release("V4_9_7"), format_release("V5_0_0_SNAPSHOT")
-    ('4.9.7', '5.0.0-SNAPSHOT')
-    """
-    return version.removeprefix("V").replace("_SNAPSHOT", "-SNAPSHOT").replace("_", ".")
-
-
 def format_time(when: datetime) -> str:
     """Return a time for a table, in the local time zone; JSON and CSV have it in ISO 8601 and UTC.
 
@@ -82,11 +73,6 @@ def pluralize(number: int, noun: str) -> str:
     ('1 row', '2000 rows', '2,000 messages')
     """
     return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def count_text(number: int, noun: str) -> str:
-    """Return a number, with thousands separated, and its noun."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def parse_pairs(pairs: Iterable[str] | None, what: str, *, empty: bool = True) -> dict[str, str]:

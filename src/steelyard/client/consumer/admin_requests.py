@@ -6,7 +6,7 @@
 """
 
 import traceback
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from msgspec import structs
 
@@ -104,7 +104,7 @@ class AdminRequests:
         running = tuple(self._handler_pool.running_handlers()) if wants_stacks else None
         extension = state.steelyard
         if extension is not None:
-            extension = structs.replace(_with_owned_times(extension, statuses), running=running)
+            extension = structs.replace(_with_times(extension, statuses), running=running)
         return structs.replace(
             state,
             queues=ByQueue(queues),
@@ -121,11 +121,17 @@ class AdminRequests:
         )
 
 
-def _with_owned_times(extension: RunningStateExtension, statuses: Iterable[QueueStatus]) -> RunningStateExtension:
-    """Add for how long the queues have been owned."""
+def _with_times(extension: RunningStateExtension, statuses: Sequence[QueueStatus]) -> RunningStateExtension:
+    """Add for how long the queues have been owned, and for how long their first unfinished message has waited."""
     at_ms = steady_ms()
     owned_ms = {status.queue: at_ms - status.state_since_ms for status in statuses if status.state is QueueState.OWNED}
-    return structs.replace(extension, owned_ms=tuple(owned_ms.get(queue, -1) for queue in extension.held or ()))
+    still_ms = {each.queue: at_ms - each.waiting_since_ms for each in statuses if each.waiting_since_ms is not None}
+    held = extension.held or ()
+    return structs.replace(
+        extension,
+        owned_ms=tuple(owned_ms.get(queue, -1) for queue in held),
+        still_ms=tuple(still_ms.get(queue, -1) for queue in held),
+    )
 
 
 def _direct_result(request: Command, task: HandlerTask, is_orderly: bool) -> Command:

@@ -243,12 +243,14 @@ class ConsumerRun:
 
     def _cached_by_topic(self) -> dict[str, CachedMessages]:
         """Return what was fetched and is not finished, by topic."""
-        names, found = self._session.namespace, dict[str, CachedMessages]()
+        names, found, at_ms = self._session.namespace, dict[str, CachedMessages](), steady_ms()
         for status in self.member_runner.member.queue_statuses():
             topic = names.unwrap(status.queue.topic)
             before = found.get(topic, CachedMessages(0, 0))
             messages = status.waiting + status.running
-            found[topic] = CachedMessages(before.messages + messages, before.body_bytes + status.body_bytes)
+            since_ms = at_ms if status.waiting_since_ms is None else status.waiting_since_ms
+            still_s = max(before.still_s, (at_ms - since_ms) / 1000)
+            found[topic] = CachedMessages(before.messages + messages, before.body_bytes + status.body_bytes, still_s)
         return found
 
     def _update_refused(self) -> None:

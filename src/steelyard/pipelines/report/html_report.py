@@ -13,8 +13,9 @@ from itertools import groupby, islice, zip_longest
 from statistics import median
 
 from steelyard.client.describe import shorten_ids
+from steelyard.diagnostics.topic import measure_skew
 from steelyard.model.finding import Finding, Severity
-from steelyard.pipelines.report.contents import ReportContents, measure_skew, report_findings, summary_line
+from steelyard.pipelines.report.contents import ReportContents, report_findings, summary_line
 from steelyard.pipelines.report.formatting import (
     format_bytes,
     format_count,

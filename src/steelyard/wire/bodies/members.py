@@ -6,6 +6,7 @@ from enum import Enum
 from msgspec import field
 
 from steelyard.model import Queue
+from steelyard.model.finding import Finding, Severity
 from steelyard.wire.bodies.heartbeat import (
     BrokerLatencyReport,
     ConsumeFromWhere,
@@ -27,6 +28,43 @@ class MemberEntry(JsonBody, frozen=True, kw_only=True):
     topics: tuple[str, ...] | None = None
 
 
+class FindingEntry(JsonBody, frozen=True, kw_only=True):
+    """A finding of our broker."""
+
+    kind: str = always_written("")
+    message: str = always_written("")
+    next_step: str | None = None
+    severity: Severity = Severity.ERROR
+
+    @property
+    def finding(self) -> Finding:
+        """The finding as a value."""
+        return Finding(self.kind, self.message, self.severity, next_step=self.next_step or "")
+
+    @classmethod
+    def of(cls, finding: Finding) -> "FindingEntry":
+        """Make it from a value; the numbers are in the sentence."""
+        return cls(
+            kind=finding.kind,
+            message=finding.message,
+            next_step=finding.next_step or None,
+            severity=finding.severity,
+        )
+
+
+class WaitingQueueEntry(JsonBody, frozen=True, kw_only=True):
+    """A queue of this broker in which a group makes no progress; in milliseconds before now, as clocks differ."""
+
+    lag: Int64 = always_written(0)
+    offset: Int64 = always_written(0)
+    oldest_ms: Int64 | None = None
+    """The age of the oldest waiting message."""
+    queue_id: Int32 = always_written(0)
+    still_ms: Int64 = always_written(0)
+    """For how long the committed offset has not moved."""
+    topic: str = always_written("")
+
+
 class GroupExtension(JsonBody, frozen=True, kw_only=True):
     """What our broker adds about a group.
 
@@ -34,13 +72,15 @@ class GroupExtension(JsonBody, frozen=True, kw_only=True):
     """
 
     epoch: Int64 | None = None
-    findings: tuple[str, ...] | None = field(default=None, name="hazards")
-    """Warnings about the group, in sentences."""
+    findings: tuple[FindingEntry, ...] | None = None
+    """What looks wrong in the group."""
     members: tuple[MemberEntry, ...] | None = None
     owners: Mapping[str, tuple[Int32, ...]] | None = None
     queues: Mapping[str, Int32] | None = None
     settled: bool | None = None
     v: Int32 = always_written(1)
+    waiting: tuple[WaitingQueueEntry, ...] | None = None
+    """Queues with waiting messages whose committed offset has not moved for long; only for tools."""
 
 
 class ConsumerIdList(JsonBody, frozen=True, kw_only=True):
@@ -196,6 +236,8 @@ class RunningStateExtension(JsonBody, frozen=True, kw_only=True):
     owned_ms: tuple[Int64, ...] | None = None
     running: tuple[RunningHandler, ...] | None = None
     """The handlers that run now, if stacks were requested."""
+    still_ms: tuple[Int64, ...] | None = None
+    """For how long the first unfinished message of each of ``held`` has been that; -1 where there is none."""
     stopped: tuple[str, ...] | None = None
     """Queues that are stopped by an unreadable message, in sentences."""
     unresponsive: Mapping[str, tuple[Queue, ...]] | None = field(default=None, name="unheard")
