@@ -99,6 +99,11 @@ class ConsumerOffsets:
         """Return whether there is room for one more queue of a topic and group."""
         return self._bytes + _QUEUE_BYTES + _pair_bytes(group, topic) <= _MAX_BYTES
 
+    @property
+    def room(self) -> int:
+        """How many queues more there is room for, of topics and groups that have offsets already."""
+        return max(0, _MAX_BYTES - self._bytes) // _QUEUE_BYTES
+
     def _add(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         topics = self._committed.setdefault(group, {})
         if topic not in topics:
@@ -135,6 +140,14 @@ class ConsumerOffsets:
     def groups_of(self, topic: str) -> list[str]:
         """List the groups that have offsets in a topic."""
         return sorted(group for group, topics in self._committed.items() if topic in topics)
+
+    def readers_of(self, topics: Mapping[str, object]) -> dict[str, list[str]]:
+        """List the groups that have offsets in each of these topics, in one pass over all."""
+        found: dict[str, list[str]] = {}
+        for group, held in self._committed.items():
+            for topic in held.keys() & topics.keys():
+                found.setdefault(topic, []).append(group)
+        return found
 
     def clone(self, source: str, target: str, topic: str) -> list[int]:
         """Copy the offsets of a topic from one group to another; return the queues."""

@@ -2,7 +2,8 @@
 
 A limit is checked before memory is allocated, so a few hostile bytes never cost more than the limit itself. Requests
 have closer limits than responses: all clients of a server share one event loop, and no request may take more than a
-tenth of a second of it (tests/broker/worst_requests.py).
+tenth of a second of it (tests/broker/worst_requests.py). How many queues, offsets and pulls one request may concern is
+limited where it is handled (broker/requests/, broker/long_polling.py).
 """
 
 FRAME_BYTES = 16 * 1024 * 1024
