@@ -470,7 +470,7 @@ async def _long_waits(admin: Admin, view: GroupDescription) -> dict[Queue, timed
 
 async def _oldest_wait(admin: Admin, queue: Queue, offset: int, now_ms: int) -> timedelta | None:
     try:
-        message = await admin.messages.at(queue, offset)
+        message = await admin.messages.at(queue, offset, opened=False)
     except SteelyardError:
         return None
     return None if message is None else timedelta(milliseconds=max(0, now_ms - message.stored_ms))
