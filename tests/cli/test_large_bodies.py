@@ -82,8 +82,9 @@ def test_an_administrator_gets_no_list_of_bodies_beyond_the_limit(cluster: Clust
     ):
         assert len(admin.messages.list("bounded", most=2)) == 2
         opened_sizes.clear()
-        for refused in (lambda: admin.messages.list("bounded"), lambda: admin.messages.find_by_key("bounded", "k")):
-            with pytest.raises(ConfigurationError, match="ask for fewer"):
-                refused()
+        with pytest.raises(ConfigurationError, match="ask for fewer"):
+            admin.messages.list("bounded")
+        with pytest.raises(ConfigurationError, match="ask for fewer"):
+            admin.messages.find_by_key("bounded", "k")
         assert sum(size == _LARGE_BYTES for size in opened_sizes) == 6, "three in each, and not five"
         assert len(admin.messages.list("bounded", opened=False)) == 5
