@@ -190,7 +190,7 @@ async def _oldest_waiting(admin: Admin, view: "GroupDescription") -> timedelta |
 
     async def first(queue: Queue, offset: int) -> StoredMessage | None:
         try:
-            return await admin.messages.at(queue, offset)
+            return await admin.messages.at(queue, offset, opened=False)
         except SteelyardError:
             return None
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from steelyard.cli.shared.commands import CommandGroup
-from steelyard.cli.shared.message_output import body_preview, message_fields
+from steelyard.cli.shared.message_output import body_preview, message_fields, open_bodies
 from steelyard.cli.shared.options import (
     ClientOptions,
     DryRunOption,
@@ -66,12 +66,12 @@ def _list_dead_letters(
             if_empty="no group has dead letters",
         )
         return
-    found = admin.dead_letters.list(group, start=start, most=count + 1)
+    found = admin.dead_letters.list(group, start=start, most=count + 1, opened=False)
     if not found:
         admin.groups.configs(group)
     out.print_rows(
         _COLUMNS,
-        _marked_rows(admin, client.config().namespace, found[:count]),
+        _marked_rows(admin, client.config().namespace, found[:count], preview=out.is_table),
         if_empty=f"group {group} has no dead letters",
     )
     if len(found) > count:
@@ -86,7 +86,7 @@ def _show_dead_letter(
 ) -> None:
     """Show one dead letter whole, with its attempts, its last error and its body."""
     dead = admin.dead_letters.find(group, message_id)
-    (row,) = _marked_rows(admin, client.config().namespace, [dead])
+    (row,) = _marked_rows(admin, client.config().namespace, [dead], preview=False)
     if out.is_table:
         out.print_object(
             {name: value for name, value in row.items() if name not in ("body", "body_encoding", "beginning")}
@@ -124,7 +124,7 @@ def _resend_dead_letters(
             "which dead letters to resend is not given", next_step="give one of --id, --since and --all"
         )
     start = _parse_since(since)
-    named = [admin.dead_letters.find(group, each) for each in dict.fromkeys(message_id or ())]
+    named = [admin.dead_letters.find(group, each, opened=False) for each in dict.fromkeys(message_id or ())]
     # Read twice, since there may be too many to keep: those that are added meanwhile are left out.
     ends = {} if named else _end_offsets(admin, group, start)
     count = len(named) or sum(there for _, there in ends.values())
@@ -135,14 +135,15 @@ def _resend_dead_letters(
 
     consequence = f"{_count_text(count)} would be redelivered to group {group}"
     if dry_run:
-        out.print_rows(_COLUMNS, _marked_rows(admin, client.config().namespace, chosen()))
+        out.print_rows(_COLUMNS, _marked_rows(admin, client.config().namespace, chosen(), preview=out.is_table))
         print_note(f"{consequence}; nothing was sent")
         return
     if not count:
         out.print_result(f"group {group} has no such dead letters", group=group, sent=0)
         return
     if not yes:
-        _print_preview(_marked_rows(admin, client.config().namespace, islice(chosen(), _PREVIEW_ROWS)), count)
+        letters = islice(chosen(), _PREVIEW_ROWS)
+        _print_preview(_marked_rows(admin, client.config().namespace, letters, preview=True), count)
     confirm(consequence, yes)
     sent = _resend_all(admin, chosen(), count)
     out.print_result(
@@ -259,12 +260,14 @@ def _resend_all(admin: "Admin", found: "Iterable[StoredMessage]", count: int) ->
     return sent
 
 
-def _dead_letter_rows(namespace: str, found: "Iterable[StoredMessage]") -> Iterator[dict[str, object]]:
+def _dead_letter_rows(
+    namespace: str, found: "Iterable[StoredMessage]", *, preview: bool = False
+) -> Iterator[dict[str, object]]:
     from steelyard.client.admin.dead_letters import dead_letter_error, dead_letter_topic
     from steelyard.client.namespace import ClientNamespace
 
     names = ClientNamespace(namespace)
-    for dead in found:
+    for dead in open_bodies(found, preview=preview):
         yield {
             **message_fields(dead),
             "to": names.unwrap(dead_letter_topic(dead)) or None,
@@ -275,11 +278,15 @@ def _dead_letter_rows(namespace: str, found: "Iterable[StoredMessage]") -> Itera
         }
 
 
-def _marked_rows(admin: "Admin", namespace: str, found: "Iterable[StoredMessage]") -> Iterator[dict[str, object]]:
+def _marked_rows(
+    admin: "Admin", namespace: str, found: "Iterable[StoredMessage]", *, preview: bool
+) -> Iterator[dict[str, object]]:
     """Yield the rows of dead letters, with when and by which client each was resent."""
     letters = iter(found)
     while page := list(islice(letters, _PAGE_SIZE)):
-        for row, mark in zip(_dead_letter_rows(namespace, page), admin.dead_letters.resends(page), strict=True):
+        for row, mark in zip(
+            _dead_letter_rows(namespace, page, preview=preview), admin.dead_letters.resends(page), strict=True
+        ):
             yield row | {"resent_at": mark and mark.at, "resent_by": mark and mark.by}
 
 

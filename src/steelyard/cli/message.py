@@ -9,7 +9,7 @@ import typer
 
 from steelyard.cli.shared.commands import CommandGroup
 from steelyard.cli.shared.exit_codes import ExitCode
-from steelyard.cli.shared.message_output import body_preview, message_fields
+from steelyard.cli.shared.message_output import body_preview, message_fields, open_bodies
 from steelyard.cli.shared.options import (
     ClientOptions,
     RequiredGroupOption,
@@ -37,7 +37,6 @@ app = CommandGroup("message", "Find messages, trace them, and have them redelive
 
 _MAX_COUNT = 10_000
 _MAX_INDEX_ROWS = 1_024
-_MAX_BODY_CHARS = 60
 
 _MessageIdArgument = Annotated[str, argument(metavar="ID", help="The message id or the offset id.")]
 _UntilOption = Annotated[str | None, option("--until", metavar="TIME", help="Only messages stored before it.")]
@@ -137,7 +136,7 @@ def _find_messages(
     now = datetime.now(UTC)
     start = None if since is None else parse_time(since, now)
     end = None if until is None else parse_time(until, now)
-    found = admin.messages.find_by_key(topic, key, start=start, end=end, most=count)
+    found = admin.messages.find_by_key(topic, key, start=start, end=end, most=count, opened=False)
     if not found:
         raise NoMessage(
             server=str(client.config()),
@@ -184,6 +183,7 @@ def _list_messages(
         newest=start is None,
         queue=None if queue is None else parse_queue(topic, queue),
         tags=tags,
+        opened=False,
     )
     _print_messages(out, found[-count:] if start is None else found[:count])
     if len(found) > count and out.is_table:
@@ -203,15 +203,15 @@ def _print_messages(out: Output, messages: Iterable[StoredMessage]) -> None:
     shown = columns(
         *("broker", "#queue_id:queue", "#offset", "stored_ms:stored", "message_id:id", "keys", "tags", "body"),
         stored_ms=lambda ms: format_time(datetime.fromtimestamp(ms / 1000, UTC)),
-        body=lambda text: text if len(text) <= _MAX_BODY_CHARS else f"{text[:_MAX_BODY_CHARS]}...",
     )
-    out.print_rows(shown, map(message_fields, messages))
+    rows = ({**message_fields(each), "body": body_preview(each.body)} for each in open_bodies(messages, preview=True))
+    out.print_rows(shown, rows if out.is_table else map(message_fields, open_bodies(messages)))
 
 
 @app.subcommand("readers", "steelyard message readers 7F0000010000AAAABBBB000000000001 --topic orders")
 def _show_readers(admin: "Admin", out: Output, message_id: _MessageIdArgument, topic: TopicOption = None) -> None:
     """Show which groups have consumed a message, and which have not yet."""
-    message = admin.messages.find(parse_message_id(message_id), topic)
+    message = admin.messages.find(parse_message_id(message_id), topic, opened=False)
     groups = admin.messages.group_progress(message)
     out.print_rows(
         columns("group", "is_past:consumed", "#committed", "#offset"),
@@ -261,7 +261,7 @@ def _redeliver_message(
     """
     from steelyard.client.describe import resolve_member, short_names
 
-    message = admin.messages.find(parse_message_id(message_id), topic)
+    message = admin.messages.find(parse_message_id(message_id), topic, opened=False)
     ids = [each.id for each in admin.groups.members(group)]
     result = admin.messages.redeliver(message, group, None if member is None else resolve_member(member, ids))
     name = short_names(ids).get(result.member, result.member)

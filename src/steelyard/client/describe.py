@@ -11,9 +11,8 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from steelyard.balance.group.events import UnreadableMessage
 from steelyard.client.admin.offsets import QueueOffsets
-from steelyard.client.consumer.decompression import decompress_message
+from steelyard.client.pull_consumer.queue_browser import PREVIEW_BYTES
 from steelyard.client.times import from_epoch_ms
 from steelyard.diagnostics.topic import measure_skew
 from steelyard.errors import ConsumerOffline
@@ -21,8 +20,10 @@ from steelyard.model import Queue, StoredMessage
 from steelyard.model.message import RESERVED_PROPERTIES
 from steelyard.protocol.send import DELAY_LEVELS_MS
 from steelyard.wire import property_names as names
+from steelyard.wire.compression import decompress_prefix
 from steelyard.wire.message_ids import parse_grpc_key, parse_offset_id, parse_unique_key
-from steelyard.wire.sysflag import COMPRESSED, TRANSACTION_BITS, TransactionFlag
+from steelyard.wire.stored_messages import BODY_ERRORS, unseal_message
+from steelyard.wire.sysflag import COMPRESSED, SEALED, TRANSACTION_BITS, TransactionFlag
 
 _TRANSACTIONS = {
     TransactionFlag.PREPARED: "half",
@@ -108,9 +109,14 @@ def message_history(message: StoredMessage) -> MessageHistory:
 
 
 def _unreadable(message: StoredMessage) -> str | None:
-    found = decompress_message(message)
-    if isinstance(found, UnreadableMessage):
-        return found.why
+    # Damage behind the first megabyte is found by readers only: a description must not take 16 MiB.
+    try:
+        if message.sys_flag & COMPRESSED and message.body:
+            decompress_prefix(message.body, message.sys_flag, PREVIEW_BYTES)
+        elif message.sys_flag & SEALED:
+            unseal_message(message)
+    except BODY_ERRORS as error:
+        return str(error)
     return message.properties.get(names.ERROR) if names.UNREADABLE_SYS_FLAG in message.properties else None
 
 

@@ -37,6 +37,8 @@ from steelyard.errors import ConfigurationError
 from steelyard.model import Queue, StoredMessage
 
 _PREVIEW_CHARS = 60
+_PREVIEW_BYTES = 64 << 10
+"""How much of a compressed body is decompressed for a preview."""
 _NO_QUEUE = Queue("", "", 0)
 _SECOND_CHARS = len("2026-11-01T08:00:00")
 
@@ -77,6 +79,14 @@ def body_preview(body: bytes) -> str:
             f"{body[: _PREVIEW_CHARS // 4].hex()}{'...' if len(body) > _PREVIEW_CHARS // 4 else ''} ({len(body)} bytes)"
         )
     return text if len(text) <= _PREVIEW_CHARS else f"{text[:_PREVIEW_CHARS]}..."
+
+
+def open_bodies(messages: Iterable[StoredMessage], *, preview: bool = False) -> Iterator[StoredMessage]:
+    """Yield messages with their bodies decompressed, one at a time; with ``preview`` only the beginning of each."""
+    from steelyard.client.consumer.decompression import MAX_OPEN_BYTES
+    from steelyard.client.pull_consumer.queue_browser import preview_body
+
+    return (preview_body(message, _PREVIEW_BYTES if preview else MAX_OPEN_BYTES)[0] for message in messages)
 
 
 def format_json_line(message: StoredMessage) -> str:

@@ -90,7 +90,7 @@ class Output:
         elif self.format is OutputFormat.CSV:
             _write_csv([column.key for column in columns], rows)
         elif self.format is OutputFormat.JSON:
-            _write_json([to_json_value(row) for row in rows])
+            _write_json_list(rows)
         else:
             for row in rows:
                 _write_json(to_json_value(row))
@@ -203,6 +203,18 @@ def _write_json(value: Any) -> None:
     _set_stdout_encoding("utf-8")
     line = msgspec.json.encode(value).decode()
     _write_line(printable_json(line) if sys.stdout.isatty() else line)
+
+
+def _write_json_list(rows: Iterable[Mapping[str, object]]) -> None:
+    """Write a JSON list row by row: together they may be large."""
+    _set_stdout_encoding("utf-8")
+    to_terminal = sys.stdout.isatty()
+    start = "["
+    for row in rows:
+        text = msgspec.json.encode(to_json_value(row)).decode()
+        sys.stdout.write(start + (printable_json(text) if to_terminal else text))
+        start = ","
+    _write_line("[]" if start == "[" else "]")
 
 
 def _write_line(line: str) -> None:

@@ -5,7 +5,8 @@ message (33). The other kind was made by the producer and is found by the key in
 compares hashes: results are compared again. A broker can have one member of a group handle a message at once (309): no
 offset moves. 321 reads the consume queue itself.
 
-A body that cannot be decompressed is returned as it is stored: administrators want to see that too.
+A body that cannot be decompressed is returned as it is stored: administrators want to see that too. What one call
+decompresses is bounded; tools, which show beginnings, take messages as they are stored and open one at a time.
 """
 
 import builtins
@@ -29,6 +30,7 @@ from steelyard.wire.bodies.stats import ConsumeQueuePart
 from steelyard.wire.codes import RequestCode, ResponseCode
 from steelyard.wire.headers.group import ConsumeMessageDirectly
 from steelyard.wire.headers.pull import QueryConsumeQueue, QueryMessages, ViewMessage
+from steelyard.wire.limits import DECOMPRESSED_BYTES
 from steelyard.wire.message_ids import parse_offset_id
 from steelyard.wire.message_traces import TraceEvent, decode_traces
 from steelyard.wire.stored_messages import BODY_ERRORS, decode_sealed_messages, unseal_message
@@ -43,6 +45,8 @@ _GRPC_ID_LENGTH = 34
 """The length of a gRPC client's id, which is never an offset id."""
 _MAX_TOPICS = 2_000
 """An id is searched in no more topics than that: each costs a request to each of its brokers."""
+_MAX_DECOMPRESSED_BYTES = 4 * DECOMPRESSED_BYTES
+"""One list returns no more decompressed bodies: a megabyte of messages may hold a gigabyte."""
 _REDELIVERY_TIMEOUT_MS = 15_000
 """A broker waits ten seconds for the member."""
 _OFFLINE = "not online"
@@ -124,7 +128,10 @@ class _ReadRange(NamedTuple):
 
 
 class MessageAdmin(AdminPart):
-    """Messages: `Admin.messages`. With ``opened`` False, compressed bodies stay as they are stored."""
+    """Messages: `Admin.messages`. With ``opened`` False, compressed bodies stay as they are stored.
+
+    A list whose compressed bodies hold more than 64 MiB is refused: ask for fewer, or with ``opened=False``.
+    """
 
     def __init__(self, session: AdminSession, groups: GroupAdmin) -> None:
         super().__init__(session)
@@ -167,11 +174,12 @@ class MessageAdmin(AdminPart):
         found = await self._by_key(topic, key, most=most, start_ms=start_ms, end_ms=end_ms)
         return _decompress(found[-most:], opened)
 
-    async def at(self, queue: Queue, offset: int) -> StoredMessage | None:
+    async def at(self, queue: Queue, offset: int, *, opened: bool = True) -> StoredMessage | None:
         """Return the message at an offset of a queue; None if there is none, or it was deleted."""
         route = await self._session.require_route(self._namespace.wrap(queue.topic))
         found, _ = await self._pull(route, self._namespace.wrap_queue(queue), offset, 1)
-        return next((_try_decompress(message) for message in found if message.offset == offset), None)
+        message = next((message for message in found if message.offset == offset), None)
+        return _try_decompress(message) if opened and message is not None else message
 
     async def group_progress(self, message: StoredMessage) -> builtins.list[GroupProgress]:
         """List the groups that read a message's topic, and whether they are past it."""
@@ -384,7 +392,20 @@ async def query_messages(
 
 
 def _decompress(found: list[StoredMessage], is_opened: bool) -> list[StoredMessage]:
-    return [_try_decompress(message) for message in found] if is_opened else found
+    if not is_opened:
+        return found
+    decompressed, size = [], 0
+    for message in found:
+        whole = _try_decompress(message)
+        if whole is not message:
+            size += len(whole.body)
+        if size > _MAX_DECOMPRESSED_BYTES:
+            raise ConfigurationError(
+                f"the bodies of {len(found)} messages have more than {_MAX_DECOMPRESSED_BYTES >> 20} MiB decompressed",
+                next_step="ask for fewer, or with opened=False, or read them with a consumer",
+            )
+        decompressed.append(whole)
+    return decompressed
 
 
 def _try_decompress(message: StoredMessage) -> StoredMessage:

@@ -139,7 +139,7 @@ async def _list_of_group(context: DashboardContext, request: ApiRequest) -> dict
 @query_route("/api/groups/{group}/dead-letters/{id}")
 async def _letter(context: DashboardContext, request: ApiRequest) -> _DeadLetterResponse:
     group, id_ = request.path("group"), request.path("id")
-    dead = await context.admin.dead_letters.find(group, id_)
+    dead = await context.admin.dead_letters.find(group, id_, opened=False)
     origin = await _find_origin(context, dead)
     (resent,) = await context.admin.dead_letters.resends([dead])
     notes = [] if dead_letter_error(dead) else [_NO_ERROR_NOTE]
@@ -147,7 +147,7 @@ async def _letter(context: DashboardContext, request: ApiRequest) -> _DeadLetter
         notes.append("the original message is not stored any more")
     return _DeadLetterResponse(
         _dead_letter_row(dead, ClientNamespace(context.client_config.namespace)),
-        body_view(dead.body),
+        body_view(dead),
         dict(dead.properties),
         dead.born_host,
         origin,
@@ -162,7 +162,7 @@ async def _find_origin(context: DashboardContext, dead: StoredMessage) -> _DeadL
     topic = ClientNamespace(context.client_config.namespace).unwrap(dead_letter_topic(dead))
     for id_ in dict.fromkeys(filter(None, (origin_message_id(dead), dead.message_id))):
         try:
-            found = await context.admin.messages.find(id_, topic or None)
+            found = await context.admin.messages.find(id_, topic or None, opened=False)
         except (NoMessage, NoRoute, TopicNotFound, MalformedRecord):
             continue
         if found.topic == topic:
