@@ -52,7 +52,9 @@ def test_what_is_in_the_wheel_is_what_is_in_the_sdist(built: Built) -> None:
 def test_the_sdist_has_the_tree_that_its_tests_need(built: Built) -> None:
     with tarfile.open(built.sdist) as sdist:
         names = {name.partition("/")[2] for name in sdist.getnames()}
-    code = [path for place in ("src", "tests", "bench", "examples") for path in (ROOT / place).rglob("*.py")]
+    code = [
+        path for place in ("src", "simulator", "tests", "bench", "examples") for path in (ROOT / place).rglob("*.py")
+    ]
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
     beside = ["pyproject.toml", "constraints.txt", "Makefile", "LICENSE", ".gitignore", ".ci/run", ".github/zizmor.yml"]
     missing = {*beside, *(str(path.relative_to(ROOT)) for path in (*code, *pages))} - names
@@ -113,6 +115,11 @@ def test_the_version_stands_in_one_place() -> None:
 def test_all_has_what_users_may_want() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     assert extras["all"] == ["steelyard[fast,lz4,spark,local,dashboard,otel,testing]"]
+
+
+def test_the_quick_tests_need_nothing_without_a_wheel_for_musl() -> None:
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["dependency-groups"]
+    assert [name for name, group in groups.items() if any("lz4" in str(each) for each in group)] == ["whole"]
 
 
 def test_whatever_a_group_asks_for_is_pinned() -> None:
