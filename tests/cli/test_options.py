@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-import typer
+from click.exceptions import Exit
 
 from steelyard.cli.main import main
 from steelyard.cli.shared.exit_codes import ExitCode
@@ -116,7 +116,7 @@ def test_at_a_terminal_only_yes_goes_on(answer: str, goes_on: bool, monkeypatch:
     if goes_on:
         confirm("3 messages would be gone", yes=False)
     else:
-        with pytest.raises(typer.Exit) as left:
+        with pytest.raises(Exit) as left:
             confirm("3 messages would be gone", yes=False)
         assert left.value.exit_code == 1
         assert output.getvalue().endswith("nothing was changed\n")

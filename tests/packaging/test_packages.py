@@ -71,7 +71,7 @@ def test_a_wheel_says_what_it_is_and_needs(built: Built) -> None:
         *("fast", "lz4", "spark", "local", "dashboard", "otel", "testing", "all")
     }
     always = {line for line in reported.get_all("Requires-Dist", []) if "extra ==" not in line}
-    assert {re.split(r"[<>=!~ ]", line)[0] for line in always} == {"msgspec", "rich", "typer"}
+    assert {re.split(r"[<>=!~ ]", line)[0] for line in always} == {"msgspec", "rich", "click"}
     assert "steelyard = steelyard.cli.main:main" in scripts
     assert "[pytest11]\nsteelyard = steelyard.testing.plugin\n" in scripts
     assert str(reported.get_payload()).startswith("# Steelyard")

@@ -9,20 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
-import typer
+from click.exceptions import Exit
 
 from steelyard.cli.shared.commands import CommandGroup
 from steelyard.cli.shared.exit_codes import ExitCode
-from steelyard.cli.shared.options import (
-    BrokersOption,
-    ClusterOption,
-    TopicOption,
-    YesOption,
-    argument,
-    confirm,
-    option,
-)
+from steelyard.cli.shared.options import BrokersOption, ClusterOption, TopicOption, YesOption, confirm
 from steelyard.cli.shared.output import Output, columns, fields_of, to_json_value
+from steelyard.cli.shared.parameters import argument, option
 from steelyard.cli.shared.terminal import ProgressLine, print_note
 from steelyard.cli.shared.units import format_percent, format_release, format_uptime, parse_pairs, percentile
 from steelyard.errors import BrokerNotFound, ConfigurationError, SteelyardError
@@ -36,7 +29,7 @@ app = CommandGroup("cluster", "Show the whole cluster: brokers, name servers, th
 _name_servers = CommandGroup("name-server", "List name servers, and change their settings.")
 _config = CommandGroup("config", "Show the settings of name servers, and change some while they run.")
 _kv = CommandGroup("kv", "Key-values that name servers keep by namespace.")
-_name_servers.add_typer(_config)
+_name_servers.add_command(_config)
 
 _EXPORT_FILES = ("topics", "groups", "settings", "metrics")
 
@@ -70,8 +63,8 @@ def _show_stats(
     admin: "Admin",
     out: Output,
     topic: TopicOption = None,
-    active: Annotated[bool, option("--active", help="Only topics and groups with messages today.")] = False,
-    brokers: Annotated[bool, option("--brokers", help="By broker: messages of today and yesterday.")] = False,
+    active: Annotated[bool, option(help="Only topics and groups with messages today.")] = False,
+    brokers: Annotated[bool, option(help="By broker: messages of today and yesterday.")] = False,
 ) -> None:
     """Show throughput and lag.
 
@@ -144,8 +137,8 @@ def _rate_text(tps: float) -> str:
 def _measure_latency(
     admin: "Admin",
     out: Output,
-    count: Annotated[int, typer.Option(min=1, max=1_000_000, help="Messages to each broker.")] = 100,
-    size: Annotated[int, typer.Option(min=1, metavar="BYTES", help="Size of each.")] = 128,
+    count: Annotated[int, option(min=1, max=1_000_000, help="Messages to each broker.")] = 100,
+    size: Annotated[int, option(min=1, metavar="BYTES", help="Size of each.")] = 128,
     broker: BrokersOption = None,
     cluster: ClusterOption = None,
 ) -> None:
@@ -166,7 +159,7 @@ def _measure_latency(
         rows,
     )
     if not rows or has_failed:
-        raise typer.Exit(ExitCode.FAILED)
+        raise Exit(ExitCode.FAILED)
 
 
 def _measure_broker(admin: "Admin", broker: str, count: int, size: int) -> dict[str, object]:
@@ -203,7 +196,7 @@ def _measure_broker(admin: "Admin", broker: str, count: int, size: int) -> dict[
 def _export_cluster(
     admin: "Admin",
     out: Output,
-    to: Annotated[Path, option("--to", metavar="DIR", help="Directory to write to.")],
+    to: Annotated[Path, option(metavar="DIR", help="Directory to write to.")],
     yes: YesOption = False,
 ) -> None:
     """Write topics, groups, settings and metrics as JSON files.
@@ -240,7 +233,7 @@ def _list_name_servers(admin: "Admin", out: Output) -> None:
     found = admin.name_servers.list()
     out.print_rows(columns("address", "#brokers", "problem"), map(fields_of, found))
     if all(each.problem is not None for each in found):
-        raise typer.Exit(ExitCode.UNREACHABLE)
+        raise Exit(ExitCode.UNREACHABLE)
 
 
 @_config.subcommand(
@@ -316,5 +309,5 @@ def _delete_kv(
     out.print_result(f"{key} in {space} is deleted", namespace=space, key=key)
 
 
-app.add_typer(_name_servers)
-app.add_typer(_kv)
+app.add_command(_name_servers)
+app.add_command(_kv)

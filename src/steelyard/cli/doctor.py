@@ -7,11 +7,12 @@ minute at most. Exit codes: 0 nothing is wrong, 1 something is, 5 no server can 
 from collections import Counter
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from click.exceptions import Exit
 
-from steelyard.cli.shared.commands import help_examples
-from steelyard.cli.shared.options import ClientOptions, GroupOption, option
+from steelyard.cli.shared.commands import command
+from steelyard.cli.shared.options import ClientOptions, GroupOption
 from steelyard.cli.shared.output import Output, columns
+from steelyard.cli.shared.parameters import option
 from steelyard.cli.shared.terminal import make_console, print_note, printable, stderr_warnings
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ _MARKS = {"ok": "ok", "warning": "look", "error": "wrong"}
 """What is printed for each severity."""
 
 
-@help_examples(
+@command(
     "steelyard doctor",
     "steelyard doctor --namesrv mq-1:9876 --group billing",
     "steelyard doctor --output jsonl | jq 'select(.mark == \"wrong\")'",
@@ -34,7 +35,7 @@ def doctor(
     client: ClientOptions,
     out: Output,
     group: GroupOption = None,
-    spark: Annotated[bool, option("--spark", help="Also check what Spark needs: Java and packages.")] = False,
+    spark: Annotated[bool, option(help="Also check what Spark needs: Java and packages.")] = False,
 ) -> None:
     """Find out why something does not work.
 
@@ -55,7 +56,7 @@ def doctor(
         _print_findings(findings)
     else:
         out.print_rows(_COLUMNS, [_finding_row(each) for each in findings])
-    raise typer.Exit(int(exit_code_of(findings, facts)))
+    raise Exit(int(exit_code_of(findings, facts)))
 
 
 def _finding_row(finding: "Finding") -> dict[str, object]:

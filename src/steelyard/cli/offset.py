@@ -8,8 +8,6 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from steelyard.cli.shared.commands import CommandGroup
 from steelyard.cli.shared.options import (
     DryRunOption,
@@ -18,12 +16,11 @@ from steelyard.cli.shared.options import (
     TopicArgument,
     TopicsOption,
     YesOption,
-    argument,
     confirm,
-    option,
     parse_queue,
 )
 from steelyard.cli.shared.output import Output, columns, fields_of
+from steelyard.cli.shared.parameters import argument, option
 from steelyard.cli.shared.terminal import print_note
 from steelyard.cli.shared.units import format_time, pluralize
 from steelyard.errors import ConfigurationError
@@ -88,7 +85,7 @@ def _reset_offsets(
     topic: TopicsOption = None,
     queue: Annotated[
         list[str] | None,
-        typer.Option(metavar="BROKER:ID", help="Only this queue; can be repeated.", show_default="all of the topic"),
+        option(metavar="BROKER:ID", help="Only this queue; can be repeated.", show_default="all of the topic"),
     ] = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,

@@ -7,13 +7,14 @@ plans that group, and a live group (`--group billing --join new-1 --leave old-7`
 from typing import Annotated
 
 from steelyard.balance.assignors import BUILT_IN_STRATEGIES, find_strategy
-from steelyard.cli.shared.commands import help_examples
-from steelyard.cli.shared.options import ClientOptions, option
+from steelyard.cli.shared.commands import command
+from steelyard.cli.shared.options import ClientOptions
+from steelyard.cli.shared.parameters import option
 from steelyard.cli.shared.terminal import make_console
 from steelyard.errors import ConfigurationError
 
 
-@help_examples(
+@command(
     "steelyard plan --queues 16 --members 1..3",
     "steelyard plan --input group.json --strategy sticky",
     "steelyard plan --group billing --join new-1 --leave old-7",

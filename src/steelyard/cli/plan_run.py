@@ -6,8 +6,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import click
 import msgspec
-import typer
 from rich.table import Table
 
 from steelyard.balance.assignors import (
@@ -166,7 +166,7 @@ def _print_plan_json(plan: AssignmentPlan, explanation: Explanation, **known: ob
         "min": explanation.fewest,
     }
     # As bytes: JSON is UTF-8, whatever the terminal's encoding.
-    typer.echo(msgspec.json.encode(result))
+    click.echo(msgspec.json.encode(result))
 
 
 _MAX_NAMED = 5

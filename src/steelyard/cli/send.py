@@ -19,19 +19,14 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, cast
 
 import msgspec
-import typer
+from click.exceptions import Exit
 
-from steelyard.cli.shared.commands import help_examples
+from steelyard.cli.shared.commands import command
 from steelyard.cli.shared.exit_codes import ExitCode, exit_code_for
 from steelyard.cli.shared.message_output import parse_escapes, parse_format
-from steelyard.cli.shared.options import (
-    ClientOptions,
-    TopicArgument,
-    argument,
-    option,
-    parse_queue,
-)
+from steelyard.cli.shared.options import ClientOptions, TopicArgument, parse_queue
 from steelyard.cli.shared.output import Output, OutputFormat, fields_of
+from steelyard.cli.shared.parameters import argument, option
 from steelyard.cli.shared.terminal import ProgressLine, print_error, printable, stderr_warnings
 from steelyard.cli.shared.units import parse_pairs
 from steelyard.errors import ConfigurationError, SteelyardError
@@ -377,7 +372,7 @@ class _SendResults:
         }
 
 
-@help_examples(
+@command(
     "steelyard send orders --body hello --tags paid --keys order-1",
     "kubectl logs shop | steelyard send orders --lines",
     "steelyard send orders --file order.json --property region=eu",
@@ -392,9 +387,9 @@ def send(
     file: Annotated[
         list[Path] | None, option(help="The body is in this file; can be repeated for several messages.")
     ] = None,
-    lines: Annotated[bool, option("--lines", help="Each line of stdin is a message.")] = False,
+    lines: Annotated[bool, option(help="Each line of stdin is a message.")] = False,
     delimiter: Annotated[
-        str, typer.Option(metavar="TEXT", help=r"With --lines: what ends one, such as '\0'; \t and \xNN too.")
+        str, option(metavar="TEXT", help=r"With --lines: what ends one, such as '\0'; \t and \xNN too.")
     ] = r"\n",
     key_delimiter: Annotated[
         str | None,
@@ -416,12 +411,12 @@ def send(
     delay: Annotated[str | None, option(metavar="SPAN", help="Deliver it only after 30s, 2h …")] = None,
     count: Annotated[
         int | None,
-        typer.Option(
+        option(
             min=0, help="Send --body so many times; of lines, no more than so many.", show_default="1, or all lines"
         ),
     ] = None,
     rate: Annotated[float | None, option(min=0.001, help="At most so many a second.")] = None,
-    group: Annotated[str, typer.Option(help="The producer group.")] = "DEFAULT_PRODUCER",
+    group: Annotated[str, option(help="The producer group.")] = "DEFAULT_PRODUCER",
     pattern: Annotated[
         str | None,
         option(
@@ -431,9 +426,7 @@ def send(
             "also: %k keys, %g tag, %h properties, %s body, %S its bytes.",
         ),
     ] = None,
-    output: Annotated[
-        OutputFormat, typer.Option("--output", "-o", help="Output format of the result.")
-    ] = OutputFormat.TABLE,
+    output: Annotated[OutputFormat, option("-o", help="Output format of the result.")] = OutputFormat.TABLE,
 ) -> None:
     """Send messages: one, many, or a pipe."""
     if source not in (None, "-"):
@@ -470,7 +463,7 @@ def send(
     # Not in batches: those are faster, but all messages of a batch go to one queue and so to one member.
     with stderr_warnings(), Producer(client.config(), group) as producer:
         results = _SendResults(topic, receipts)
-        raise typer.Exit(_send_all(producer, messages, results, rate, Output(output)))
+        raise Exit(_send_all(producer, messages, results, rate, Output(output)))
 
 
 def _line_format(delimiter: str, key_delimiter: str | None) -> LineFormat:

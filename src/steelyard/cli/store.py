@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
-import typer
+from click.exceptions import Exit
 
 from steelyard.cli.shared.commands import CommandGroup
 from steelyard.cli.shared.message_output import message_format
-from steelyard.cli.shared.options import argument, option
 from steelyard.cli.shared.output import Output
+from steelyard.cli.shared.parameters import argument, option
 from steelyard.cli.shared.terminal import ProgressLine, make_console, printable
 from steelyard.cli.shared.units import pluralize
 from steelyard.errors import ConfigurationError, NotAStore
@@ -61,7 +61,7 @@ def _verify(out: Output, directory: _DirectoryArgument) -> None:
         findings = [msgspec.structs.asdict(finding) for finding in report.findings]
         values = {**msgspec.structs.asdict(report), "findings": findings}
         out.print_object({"directory": directory, "sound": report.is_sound, **values})
-    raise typer.Exit(0 if report.is_sound else _EXIT_DAMAGED)
+    raise Exit(0 if report.is_sound else _EXIT_DAMAGED)
 
 
 def _verify_summary(directory: str, report: "VerificationReport") -> str:
@@ -173,4 +173,4 @@ def _cat(
             # Not through rich, which is ten times slower.
             out.write(write(each))
     out.flush()
-    raise typer.Exit(_EXIT_DAMAGED if damages else 0)
+    raise Exit(_EXIT_DAMAGED if damages else 0)

@@ -9,8 +9,6 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from steelyard.cli.shared.commands import CommandGroup
 from steelyard.cli.shared.options import (
     BrokersOption,
@@ -19,11 +17,10 @@ from steelyard.cli.shared.options import (
     TopicArgument,
     TopicPermission,
     YesOption,
-    argument,
     confirm,
-    option,
 )
 from steelyard.cli.shared.output import Output, columns, fields_of
+from steelyard.cli.shared.parameters import argument, option
 from steelyard.cli.shared.terminal import print_note
 from steelyard.cli.shared.units import format_time, parse_pairs
 from steelyard.errors import ConfigurationError, RequestNotSupported, SteelyardError
@@ -53,9 +50,9 @@ def _list_topics(
     admin: "Admin",
     out: Output,
     pattern: Annotated[str | None, argument(metavar="[PATTERN]", help="Only names like this: 'order*'.")] = None,
-    system: Annotated[bool, option("--system", help="Also system topics, and retry topics of groups.")] = False,
+    system: Annotated[bool, option(help="Also system topics, and retry topics of groups.")] = False,
     cluster: ClusterOption = None,
-    groups: Annotated[bool, option("--groups", help="Also the groups that read each; slower.")] = False,
+    groups: Annotated[bool, option(help="Also the groups that read each; slower.")] = False,
 ) -> None:
     """List topics."""
     found = [
@@ -116,10 +113,10 @@ def _create_topic(
     admin: "Admin",
     out: Output,
     topic: _NewTopicArgument,
-    queues: Annotated[int, typer.Option(min=1, help="Queues on each broker.")] = 8,
-    may: Annotated[TopicPermission, typer.Option(help="What clients may do with it.")] = TopicPermission.READ_WRITE,
+    queues: Annotated[int, option(min=1, help="Queues on each broker.")] = 8,
+    may: Annotated[TopicPermission, option(help="What clients may do with it.")] = TopicPermission.READ_WRITE,
     order: Annotated[
-        bool, option("--order", help="Fix its list of queues, so that a key keeps its queue when brokers leave.")
+        bool, option(help="Fix its list of queues, so that a key keeps its queue when brokers leave.")
     ] = False,
     attribute: _AttributesOption = None,
     broker: BrokersOption = None,
@@ -144,7 +141,7 @@ def _add_queues(
     admin: "Admin",
     out: Output,
     topic: TopicArgument,
-    to: Annotated[int, option("--to", min=1, help="Queues it will have on each broker.")],
+    to: Annotated[int, option(min=1, help="Queues it will have on each broker.")],
 ) -> None:
     """Add queues to a topic, on each broker that has it."""
     _print_topic(out, admin.topics.add_queues(topic, to))
@@ -312,7 +309,7 @@ def _order_topic(
             help="Fix the list to so many queues of a broker; can be repeated. 'all' for those it has now.",
         ),
     ] = None,
-    clear: Annotated[bool, option("--clear", help="Remove the list.")] = False,
+    clear: Annotated[bool, option(help="Remove the list.")] = False,
 ) -> None:
     """Show, fix or clear the list of queues of an ordered topic.
 

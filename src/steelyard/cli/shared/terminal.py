@@ -92,7 +92,7 @@ def guard_output(run: Callable[[], int]) -> int:
     try:
         return run()
     except (OSError, SystemExit) as error:
-        # Typer and rich exit on a closed pipe; the cause is the error they handled. An error that names a file is not
+        # Rich exits on a closed pipe; the cause is the error it handled. An error that names a file is not
         # about stdout.
         cause = error.__context__ if isinstance(error, SystemExit) else error
         if not isinstance(cause, OSError) or cause.filename is not None:
