@@ -149,6 +149,7 @@ class Fault(Enum):
     SERVER = "the server's"
     CONNECTION = "the connection's"
     PEER = "the peer's"
+    STEELYARD = "Steelyard's: a bug"
 
 
 class Retry(Enum):
@@ -348,6 +349,7 @@ class ImpossibleEvent(SteelyardError):
     orders@broker-a:3 is DRAINING and met NO_PEER_HOLDS, which cannot be; this is a bug of Steelyard, please report it
     """
 
+    fault = Fault.STEELYARD
     next_step = "this is a bug of Steelyard, please report it"
 
     def __init__(self, queue: str, *, state: str, event: str, after: str | None = None) -> None:
@@ -460,9 +462,10 @@ class TransportError(SteelyardError):
 
 
 class CannotConnect(TransportError):
-    """No connection could be made."""
+    """No connection could be made. ``errno`` is the system's reason, if it gave one."""
 
     code = 10001
+    errno: int | None = None
     next_step = "check the address, and that the server runs and listens there"
 
 

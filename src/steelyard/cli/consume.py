@@ -10,7 +10,7 @@ from typing import Annotated
 
 from steelyard.cli.shared.commands import command
 from steelyard.cli.shared.message_output import message_format
-from steelyard.cli.shared.options import ClientOptions, TopicsArgument
+from steelyard.cli.shared.options import ClientOptions, LineOutput, TopicsArgument
 from steelyard.cli.shared.parameters import option
 from steelyard.errors import ConfigurationError
 from steelyard.model.time_text import TIME_HINT, parse_time
@@ -27,6 +27,7 @@ _MAX_WORKERS = 1_000
 )
 def consume(
     client: ClientOptions,
+    out: LineOutput,
     topics: TopicsArgument,
     group: Annotated[
         str | None,
@@ -45,7 +46,6 @@ def consume(
     sql: Annotated[str | None, option(help="Only messages that match this SQL92 expression.")] = None,
     orderly: Annotated[bool, option(help="With --group: one message at a time of each queue.")] = False,
     broadcast: Annotated[bool, option(help="With --group: every member gets all messages.")] = False,
-    as_json: Annotated[bool, option("--json", help="Print one JSON object a message.")] = False,
     pattern: Annotated[
         str | None,
         option(
@@ -93,11 +93,11 @@ def consume(
         raise ConfigurationError("--tags and --sql exclude each other", next_step="write TAGS in ('a', 'b') in --sql")
     if len(set(topics)) < len(topics):
         raise ConfigurationError("a topic is named twice", next_step="name each once")
-    if as_json and pattern is not None:
+    if out.is_json and pattern is not None:
         raise ConfigurationError("--json and --format exclude each other", next_step="give one of them")
     from steelyard.cli.consume_run import ConsumeOptions, read_as_member, read_without_group
 
-    write = message_format(pattern, as_json=as_json)
+    write = message_format(pattern, as_json=out.is_json)
     if group is None:
         if orderly or broadcast or events is not None:
             option = "--orderly" if orderly else "--broadcast" if broadcast else "--events"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 
 from steelyard.cli.shared.commands import command
-from steelyard.cli.shared.options import TOKEN_VARIABLE, ClientOptions
+from steelyard.cli.shared.options import TOKEN_VARIABLE, ClientOptions, LineOutput
 from steelyard.cli.shared.parameters import option
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 def dashboard(
     admin: "Admin",
     client: ClientOptions,
+    out: LineOutput,
     port: Annotated[
         int | None, option(help="The dashboard's port. 0: any free one.", show_default="9877, or any that is free")
     ] = None,
@@ -46,7 +47,6 @@ def dashboard(
     audit: Annotated[Path | None, option(metavar="FILE", help="Append a line to this file for every change.")] = None,
     host: Annotated[str, option(help="The address to listen at.")] = "127.0.0.1",
     insecure_allow_remote: Annotated[bool, option(help="Allow other machines: connections are not encrypted.")] = False,
-    as_json: Annotated[bool, option("--json", help="Print one line of JSON when ready.")] = False,
 ) -> None:
     """Show a cluster in the browser, ours or Apache's, until Ctrl-C."""
     from steelyard.dashboard.options import DashboardOptions
@@ -73,7 +73,7 @@ def dashboard(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     with running:
-        if as_json:
+        if out.is_json:
             line = msgspec.json.encode({"dashboard": running.url, "namesrv": str(config)}).decode()
         else:
             line = f"dashboard    {running.url}\ncluster      {config}\nready; stop it with Ctrl-C"

@@ -13,7 +13,7 @@ from base64 import b64decode
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import islice, repeat
+from itertools import chain, islice, repeat
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, cast
@@ -124,10 +124,11 @@ class _JsonMessage(msgspec.Struct, forbid_unknown_fields=True):
     reconsume_times: Any = None
 
 
-def from_body(template: MessageTemplate, text: str, count: int) -> Iterator[_MessageToSend]:
-    """Yield one body so many times."""
+def from_bodies(template: MessageTemplate, texts: Iterable[str], count: int) -> Iterator[_MessageToSend]:
+    """Yield a message for each text, and all of them so many times."""
     # Bytes that are not UTF-8 reach Python as surrogates: this restores them.
-    return repeat(template.make(text.encode(errors="surrogateescape")), count)
+    made = [template.make(text.encode(errors="surrogateescape")) for text in texts]
+    return chain.from_iterable(repeat(made, count))
 
 
 def from_stdin(template: MessageTemplate) -> Iterator[_MessageToSend]:
@@ -383,7 +384,7 @@ def send(
     client: ClientOptions,
     topic: TopicArgument,
     source: Annotated[str | None, argument(metavar="[-]", help="-: all of stdin is one body.")] = None,
-    body: Annotated[str | None, option(help="The body, as text.")] = None,
+    body: Annotated[list[str] | None, option(help="The body, as text; can be repeated for several messages.")] = None,
     file: Annotated[
         list[Path] | None, option(help="The body is in this file; can be repeated for several messages.")
     ] = None,
@@ -431,7 +432,7 @@ def send(
     """Send messages: one, many, or a pipe."""
     if source not in (None, "-"):
         raise ConfigurationError(f"{source!r} is not expected here", next_step=f"to send it, write: --body {source!r}")
-    ways = [body is not None, bool(file), lines, as_json, source == "-"]
+    ways = [bool(body), bool(file), lines, as_json, source == "-"]
     if sum(ways) != 1:
         what = "there is nothing to send" if not any(ways) else "several sources are given"
         raise ConfigurationError(what, next_step="give one of --body TEXT, --file PATH, --lines, --json and -")
@@ -446,8 +447,8 @@ def send(
         parse_pairs(properties, "property"),
         None if queue is None else parse_queue(topic, queue),
     )
-    if body is not None:
-        messages = from_body(wanted, body, 1 if count is None else count)
+    if body:
+        messages = from_bodies(wanted, body, 1 if count is None else count)
     elif file:
         messages = _from_files(wanted, file)
     elif source == "-":

@@ -15,6 +15,7 @@ from click.exceptions import Exit
 
 from steelyard.cli.shared.commands import CommandGroup
 from steelyard.cli.shared.message_output import message_format
+from steelyard.cli.shared.options import LineOutput
 from steelyard.cli.shared.output import Output
 from steelyard.cli.shared.parameters import argument, option
 from steelyard.cli.shared.terminal import ProgressLine, make_console, printable
@@ -125,11 +126,11 @@ def _now_ms() -> int:
     "steelyard store cat ~/store/compaction/compactionLog/orders/0/00000000000000000000",
 )
 def _cat(
+    shown: LineOutput,
     directory: Annotated[Path, argument(metavar="DIR|FILE", help="A broker's directory, or one file of a log.")],
     topic: Annotated[str | None, option(help="Only messages of this topic.")] = None,
     queue: Annotated[int | None, option(help="Only this queue of the topic.")] = None,
     start: Annotated[int | None, option("--from", help="Only from this offset of the queue on.")] = None,
-    as_json: Annotated[bool, option("--json", help="Print one JSON object a line.")] = False,
     pattern: Annotated[
         str | None,
         option(
@@ -147,7 +148,7 @@ def _cat(
         raise ConfigurationError("--queue is a number within a topic", next_step="give --topic too")
     if start is not None and queue is None:
         raise ConfigurationError("--from is an offset of one queue", next_step="give --topic and --queue too")
-    if as_json and pattern is not None:
+    if shown.is_json and pattern is not None:
         raise ConfigurationError("--json and --format exclude each other", next_step="give one of them")
     name = topic.encode(errors="surrogateescape") if topic is not None else None
 
@@ -161,7 +162,7 @@ def _cat(
         found = dump_file(RealDisk(directory.parent, read_only=True), directory.name, is_wanted)
     else:
         found = dump_messages(RealDisk(directory, read_only=True), is_wanted)
-    write = message_format(pattern, as_json=as_json)
+    write = message_format(pattern, as_json=shown.is_json)
     sys.stdout.flush()
     out = sys.stdout.buffer
     damages = 0

@@ -19,7 +19,7 @@ from click.exceptions import Exit
 
 from steelyard.cli.shared.commands import command
 from steelyard.cli.shared.exit_codes import ExitCode
-from steelyard.cli.shared.options import TOKEN_VARIABLE
+from steelyard.cli.shared.options import TOKEN_VARIABLE, LineOutput
 from steelyard.cli.shared.parameters import option
 from steelyard.cli.shared.terminal import print_error
 from steelyard.errors import ConfigurationError, StoreError, TransportError, how_to_install
@@ -46,6 +46,7 @@ class FlushMode(StrEnum):
     "steelyard up --join mq-1:9876 --port 10950",
 )
 def up(
+    out: LineOutput,
     brokers: Annotated[int, option(help="How many brokers.")] = 1,
     port: Annotated[
         int | None,
@@ -56,7 +57,6 @@ def up(
     flush: Annotated[
         FlushMode, option(help="async: acknowledge a send once it is in the log; sync: once it is on disk.")
     ] = FlushMode.ASYNC,
-    as_json: Annotated[bool, option("--json", help="Print one line of JSON when ready.")] = False,
     namesrv_only: Annotated[bool, option(help="Run a name server and no broker.")] = False,
     join: Annotated[str | None, option(metavar="ADDR", help="Run brokers for these name servers (a:1;b:2).")] = None,
     host: Annotated[str, option(help="The address to listen at.")] = "127.0.0.1",
@@ -156,7 +156,7 @@ def up(
         audit_file=dashboard_audit,
         **given,
     )
-    announce = _announce_json if as_json else _announce
+    announce = _announce_json if out.is_json else _announce
     with _server_log_on_stderr():
         dashboard = None
         try:

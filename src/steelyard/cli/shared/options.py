@@ -13,7 +13,7 @@ import logging
 import re
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from steelyard.client.config import ClientConfig
     from steelyard.client.sync.admin import Admin
     from steelyard.client.tls import Tls
+
+
+_TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +73,15 @@ class ClientOptions:
     ] = None
     tls_no_verify: Annotated[bool, option(help="Use TLS without verifying certificates (self-signed servers).")] = False
     namespace: Annotated[str, option(help="Namespace of topics and groups.")] = ""
-    timeout: Annotated[float, option(min=0.001, metavar="SECONDS", help="How long to wait for a connection.")] = 5.0
+    timeout: Annotated[
+        float | None,
+        option(
+            min=0.001,
+            metavar="SECONDS",
+            help="How long to wait for a connection. If it is given, a refused one is tried again meanwhile.",
+            show_default=f"{_TIMEOUT_S:g}",
+        ),
+    ] = None
 
     def config(self) -> "ClientConfig":
         """Return the client configuration: options, then the selected context."""
@@ -86,7 +97,8 @@ class ClientOptions:
             secret_key=self.secret_key or context.secret_key,
             tls=self._tls_setting(context),
             namespace=self.namespace or context.namespace,
-            timeout_s=self.timeout,
+            timeout_s=_TIMEOUT_S if self.timeout is None else self.timeout,
+            retry_refused=self.timeout is not None,
         )
 
     def _selected_context(self) -> ClusterContext:
@@ -111,12 +123,36 @@ class _OutputOptions:
     as_json: Annotated[bool, option("--json", help="Short for --output jsonl: one object a line.")] = False
 
 
-def _new_admin(client: ClientOptions) -> "Admin":
+class _LineFormat(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+    JSONL = "jsonl"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineOutput:
+    """How a command prints what has no end, or is one line: as text, or as JSON, one object a line."""
+
+    PANEL: ClassVar = "Output"
+
+    output: Annotated[_LineFormat, option("-o", help="Output format; json, as jsonl, is one object a line.")] = (
+        _LineFormat.TEXT
+    )
+    json: Annotated[bool, option(help="Short for --output json.")] = False
+
+    @property
+    def is_json(self) -> bool:
+        """Whether it is for programs."""
+        return self.json or self.output is not _LineFormat.TEXT
+
+
+def _new_admin(client: ClientOptions, timeout_s: float | None = None) -> "Admin":
     # Not opened here: opening connects to a name server, and a wrong argument would end with NoNameServer instead of a
     # usage error. A blocking client opens itself with its first call.
     from steelyard.client.sync.admin import Admin
 
-    return Admin(client.config())
+    config = client.config()
+    return Admin(config if timeout_s is None else replace(config, timeout_s=timeout_s))
 
 
 def _provide_client(client: ClientOptions) -> ClientOptions:
@@ -141,10 +177,10 @@ PROVIDERS = {
 _COMPLETION_TIMEOUT_S = 1.0
 
 
-def _client_options_of(params: Mapping[str, Any], **overrides: Any) -> ClientOptions:
+def _client_options_of(params: Mapping[str, Any]) -> ClientOptions:
     """Return the cluster options that a partly parsed command line has."""
     given = {each.name: params[each.name] for each in fields(ClientOptions) if params.get(each.name) is not None}
-    return ClientOptions(**{**given, **overrides})
+    return ClientOptions(**given)
 
 
 def _completion(names: "Callable[[Admin], Iterable[str]]") -> Completer:
@@ -154,7 +190,7 @@ def _completion(names: "Callable[[Admin], Iterable[str]]") -> Completer:
         del parameter
         logging.getLogger("steelyard").addHandler(logging.NullHandler())
         try:
-            with _new_admin(_client_options_of(ctx.params, timeout=_COMPLETION_TIMEOUT_S)) as admin:
+            with _new_admin(_client_options_of(ctx.params), timeout_s=_COMPLETION_TIMEOUT_S) as admin:
                 return [name for name in names(admin) if name.startswith(incomplete)]
         except SteelyardError:
             return []
