@@ -18,7 +18,7 @@ from steelyard.cli.shared.output import Output, columns, fields_of, to_json_valu
 from steelyard.cli.shared.parameters import argument, option
 from steelyard.cli.shared.terminal import ProgressLine, print_note
 from steelyard.cli.shared.units import format_percent, format_release, format_uptime, parse_pairs, percentile
-from steelyard.errors import BrokerNotFound, ConfigurationError, SteelyardError
+from steelyard.errors import BrokerNotFound, ConfigurationError, SteelyardError, file_error
 
 if TYPE_CHECKING:
     from steelyard.client.admin.brokers import BrokerThroughput
@@ -224,7 +224,7 @@ def _write_atomically(path: Path, content: bytes) -> None:
         draft.write_bytes(content)
         draft.replace(path)
     except OSError as error:
-        raise ConfigurationError(f"{path} cannot be written: {error.strerror}", next_step="give another --to") from None
+        raise file_error(f"{path} cannot be written", error, "give another --to") from None
 
 
 @_name_servers.subcommand("ls", "steelyard cluster name-server ls")

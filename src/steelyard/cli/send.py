@@ -29,7 +29,7 @@ from steelyard.cli.shared.output import Output, OutputFormat, fields_of
 from steelyard.cli.shared.parameters import argument, option
 from steelyard.cli.shared.terminal import ProgressLine, print_error, printable, stderr_warnings
 from steelyard.cli.shared.units import parse_pairs
-from steelyard.errors import ConfigurationError, SteelyardError
+from steelyard.errors import ConfigurationError, SteelyardError, file_error
 from steelyard.model import Message, Queue, StoredMessage
 from steelyard.model.message import KEYS, RESERVED_PROPERTIES, TAGS, UNIQUE_KEY
 from steelyard.model.time_text import parse_duration_s
@@ -148,9 +148,7 @@ def _from_files(template: MessageTemplate, paths: Iterable[Path]) -> Iterator[_M
             with path.open("rb") as file:
                 body = file.read(_MAX_MESSAGE_BYTES + 1)
         except OSError as error:
-            raise ConfigurationError(
-                f"the file {path} cannot be read ({error.strerror})", next_step="give one that can"
-            ) from None
+            raise file_error(f"the file {path} cannot be read", error, "give one that can") from None
         if len(body) > _MAX_MESSAGE_BYTES:
             raise ConfigurationError(
                 f"the file {path} has more than {_MAX_MESSAGE_BYTES} bytes", next_step="a message cannot; send less"

@@ -46,6 +46,7 @@ def _verify(out: Output, directory: _DirectoryArgument) -> None:
     from steelyard.serve.disks import RealDisk
     from steelyard.store.verify import verify_store
 
+    _check_is_no_parent(directory)
     progress = ProgressLine()
     report = verify_store(
         RealDisk(directory, read_only=True),
@@ -89,6 +90,7 @@ def _index(out: Output, directory: _DirectoryArgument) -> None:
     from steelyard.store.options import StoreOptions
     from steelyard.store.store import Store
 
+    _check_is_no_parent(directory)
     if COMMIT_LOG_FOLDER not in RealDisk(directory, read_only=True).names(""):
         raise NotAStore(
             f"the directory {directory} has no {COMMIT_LOG_FOLDER}", next_step="give one that a broker wrote"
@@ -113,6 +115,17 @@ def _index(out: Output, directory: _DirectoryArgument) -> None:
         make_console().file.write(f"{printable(directory)}: the key index is complete\n")
     else:
         out.print_object({"directory": directory, "bytes": store.end - start})
+
+
+def _check_is_no_parent(directory: str | Path) -> None:
+    """Raise for a directory that brokers' directories are in, such as that of `steelyard up`."""
+    from steelyard.store.commit_log import COMMIT_LOG_FOLDER
+
+    below = sorted(str(path.parent) for path in Path(directory).glob(f"*/{COMMIT_LOG_FOLDER}"))
+    if below and not (Path(directory) / COMMIT_LOG_FOLDER).exists():
+        raise NotAStore(
+            f"{directory} is no broker's directory", next_step=f"those of brokers are in it: {', '.join(below)}"
+        )
 
 
 def _now_ms() -> int:
@@ -158,6 +171,7 @@ def _cat(
     def is_wanted(found: "ScannedRecord") -> bool:
         return (name is None or found.topic == name) and (queue is None or found.queue_id == queue)
 
+    _check_is_no_parent(directory)
     if directory.is_file():
         found = dump_file(RealDisk(directory.parent, read_only=True), directory.name, is_wanted)
     else:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from steelyard.client.config import ClientConfig
 from steelyard.client.tls import Tls
-from steelyard.errors import ConfigurationError, StoreLocked
+from steelyard.errors import ConfigurationError, StoreLocked, file_error
 from steelyard.model import OffsetRange, Queue
 from steelyard.pipelines.hadoop_files import Files, absolute_path, is_local_path
 from steelyard.spark.task_split import cap_fairly
@@ -249,9 +249,7 @@ def lock_checkpoint(checkpoint: str) -> Iterator[None]:
         Path(checkpoint).mkdir(parents=True, exist_ok=True)
         lock = (Path(checkpoint) / "lock").open("w")
     except OSError as error:
-        raise ConfigurationError(
-            f"the checkpoint {checkpoint} cannot be written ({error.strerror})", next_step="give another --checkpoint"
-        ) from None
+        raise file_error(f"the checkpoint {checkpoint} cannot be written", error, "give another --checkpoint") from None
     with lock:
         try:
             flock(lock, LOCK_EX | LOCK_NB)

@@ -18,6 +18,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Literal
 
 from steelyard.cli.shared.exit_codes import ExitCode
+from steelyard.errors import file_error
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -101,7 +102,7 @@ def guard_output(run: Callable[[], int]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(cause, BrokenPipeError):
             return 0
-        return print_error(f"the output cannot be written ({cause.strerror}); free space, or write it elsewhere")
+        return print_error(str(file_error("the output cannot be written", cause, "write it elsewhere")))
 
 
 class ProgressLine:
