@@ -31,7 +31,6 @@ from steelyard.cli.shared.units import (
     format_release,
     format_uptime,
     parse_pairs,
-    percentile,
     pluralize,
 )
 from steelyard.errors import ConfigurationError
@@ -54,7 +53,6 @@ app = CommandGroup("broker", "List and describe brokers, change their settings, 
 _config = CommandGroup("config", "Show the settings of a broker, and change some while it runs.")
 app.add_command(_config)
 
-_MAX_PROBES = 10_000
 _HIDDEN = "(hidden)"
 _RETENTION_SETTING = "fileReservedTime"
 _MAX_NAMED = 5
@@ -288,45 +286,6 @@ def _lag_row(several: "list[GroupLag]", **which: int) -> dict[str, object]:
         "in_flight": sum(pulled) if pulled or "queues" in which else None,
         "consumed_at": max((each.consumed_at for each in several if each.consumed_at is not None), default=None),
     }
-
-
-@app.subcommand(
-    "probe",
-    "steelyard broker probe broker-a",
-    "steelyard broker probe broker-a --count 100 --size 4096",
-    "steelyard broker probe broker-a --each --output jsonl",
-)
-def _probe_broker(
-    admin: "Admin",
-    out: Output,
-    broker: BrokerArgument,
-    count: Annotated[int, option(min=1, max=_MAX_PROBES, help="Messages to send.")] = 50,
-    size_bytes: Annotated[int, option("--size", min=1, metavar="BYTES", help="Size of each.")] = 128,
-    each_one: Annotated[bool, option("--each", help="Show the latency of each message.")] = False,
-) -> None:
-    """Send test messages to a broker, and show their latency.
-
-    They go to the topic that every broker has under its own name. No group reads it, and retention deletes them.
-    """
-    admin.brokers.probe(broker, size=size_bytes)  # not measured: it opens the connection
-    took_ms = [admin.brokers.probe(broker, size=size_bytes) for _ in range(count)]
-    if each_one:
-        out.print_rows(
-            columns("#number", "#ms"), ({"number": at, "ms": round(ms, 3)} for at, ms in enumerate(took_ms, 1))
-        )
-        return
-    took_ms.sort()
-    out.print_object(
-        {
-            "broker": broker,
-            "messages": count,
-            "size_bytes": size_bytes,
-            "min_ms": round(took_ms[0], 3),
-            "avg_ms": round(sum(took_ms) / count, 3),
-            "p99_ms": round(percentile(took_ms, 99), 3),
-            "max_ms": round(took_ms[-1], 3),
-        }
-    )
 
 
 @_config.subcommand(

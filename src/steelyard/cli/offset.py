@@ -72,6 +72,7 @@ def _show_member_offsets(
     "reset",
     "steelyard offset reset billing --to '2 hours ago' --dry-run",
     "steelyard offset reset billing --to first --topic orders --yes",
+    "steelyard offset reset billing --to last --yes    # skips what was not consumed",
     "steelyard offset reset billing --to 1200 --topic orders --queue broker-0:3",
     "steelyard offset reset billing --to -100    # the last 100 of each queue again",
 )
@@ -105,19 +106,6 @@ def _reset_offsets(
         queues = [parse_queue(topic[0], each) for each in queue]
         plans = [admin.offsets.plan_reset(group, topic[0], target, queues=queues)]
     _apply_resets(admin, out, plans, dry_run=dry_run, yes=yes)
-
-
-@app.subcommand("skip", "steelyard offset skip billing --dry-run", "steelyard offset skip billing --topic orders --yes")
-def _skip_lag(
-    admin: "Admin",
-    out: Output,
-    group: GroupArgument,
-    topic: TopicsOption = None,
-    dry_run: DryRunOption = False,
-    yes: YesOption = False,
-) -> None:
-    """Skip all messages that a group has not consumed, as reset --to last does."""
-    _apply_resets(admin, out, admin.offsets.plan_resets(group, "last", topic), dry_run=dry_run, yes=yes)
 
 
 @app.subcommand(
