@@ -15,6 +15,7 @@ from steelyard.cli.shared.output import Output
 from steelyard.cli.shared.parameters import option
 from steelyard.cli.shared.terminal import print_error, stderr_warnings, stop_on_signals
 from steelyard.errors import ConfigurationError
+from steelyard.model.number_text import pluralize
 from steelyard.model.time_text import parse_duration_s
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def _bench_receive(
     out.print_object(stats.results())
     missing = sent.messages - stats.messages
     if missing > 0 and not stop:
-        raise Exit(print_error(f"{missing} messages that were sent did not arrive", ExitCode.FAILED))
+        raise Exit(print_error(f"{pluralize(missing, 'message')} sent did not arrive", ExitCode.FAILED))
     if sent.failed:
         raise Exit(ExitCode.FAILED)
 

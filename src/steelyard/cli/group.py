@@ -393,7 +393,7 @@ def _delete_group(
     admin.groups.configs(group)
     lag = sum(row.lag for row in admin.offsets.list(group))
     gone = [
-        f"its offsets (a lag of {lag} messages)",
+        f"its offsets (a lag of {pluralize(lag, 'message')})",
         "its retries",
         *(["its dead letters"] if dead_letters else []),
     ]

@@ -26,6 +26,7 @@ from steelyard.cli.shared.units import format_time
 from steelyard.errors import ConfigurationError, NoMessage
 from steelyard.model import Message, StoredMessage
 from steelyard.model.message import RESERVED_PROPERTIES
+from steelyard.model.number_text import pluralize
 from steelyard.model.reserved_names import TRACE_TOPIC
 from steelyard.model.time_text import parse_time
 
@@ -105,7 +106,7 @@ def _message_texts(message: StoredMessage) -> dict[str, object]:
         "born at": message.born_host,
         "stored": message.stored_at,
         "stored at": message.store_host,
-        "redelivered": f"{message.reconsume_times} times",
+        "redelivered": pluralize(message.reconsume_times, "time"),
         "properties": dict(message.properties),
         "bytes": len(message.body),
         "body": _body_text(message.body),

@@ -24,6 +24,7 @@ from steelyard.cli.shared.parameters import argument, option
 from steelyard.cli.shared.terminal import print_note
 from steelyard.cli.shared.units import format_time, parse_pairs
 from steelyard.errors import ConfigurationError, RequestNotSupported, SteelyardError
+from steelyard.model.number_text import pluralize
 
 if TYPE_CHECKING:
     from steelyard.client.admin.topic_plan import TopicChangePlan
@@ -100,7 +101,8 @@ def _show_topic(admin: "Admin", out: Output, topic: TopicArgument) -> None:
         groups = ", ".join(admin.topics.groups(topic)) or "no group"
         permissions = ", ".join(sorted({TopicPermission.from_permission(each.permission) for each in view.counts}))
         print_note(
-            f"{topic}: {view.messages} messages in {len(view.queues)} queues on {', '.join(view.brokers)}; "
+            f"{topic}: {pluralize(view.messages, 'message')} in {pluralize(len(view.queues), 'queue')} on "
+            f"{', '.join(view.brokers)}; "
             f"permission {permissions}; read by {groups}"
         )
         if view.order:
@@ -231,9 +233,10 @@ def _delete_topic(
     view = admin.topics.describe(topic)
     groups = admin.topics.groups(topic)
     readers = f"; it is read by {', '.join(groups)}" if groups else ""
-    confirm(f"topic {topic!r} has {view.messages} messages, which would be deleted with it{readers}", yes)
+    confirm(f"topic {topic!r} has {pluralize(view.messages, 'message')}, which would be deleted with it{readers}", yes)
     admin.topics.delete(topic, cluster=cluster)
-    out.print_result(f"topic {topic} is deleted, with {view.messages} messages", topic=topic, messages=view.messages)
+    count = pluralize(view.messages, "message")
+    out.print_result(f"topic {topic} is deleted, with {count}", topic=topic, messages=view.messages)
 
 
 @app.subcommand("route", "steelyard topic route orders")
@@ -337,7 +340,7 @@ def _order_topic(
 
 def _print_topic(out: Output, topic: "TopicDescription") -> None:
     out.print_result(
-        f"topic {topic.name} has {len(topic.queues)} queues on {', '.join(topic.brokers)}",
+        f"topic {topic.name} has {pluralize(len(topic.queues), 'queue')} on {', '.join(topic.brokers)}",
         topic=topic.name,
         queues=len(topic.queues),
         brokers=topic.brokers,
@@ -375,7 +378,8 @@ def _unreadable_queues_text(admin: "Admin", plan: "TopicChangePlan") -> str | No
         if hidden:
             queues = admin.topics.describe(topic).queues
             left = sum(each.messages for each in queues if (each.queue.broker, each.queue.queue_id) in hidden)
-            sentences.append(f"{len(hidden)} queues of topic {topic!r} with {left} messages could not be read any more")
+            what = f"{pluralize(len(hidden), 'queue')} of topic {topic!r} with {pluralize(left, 'message')}"
+            sentences.append(f"{what} could not be read any more")
     return "; ".join(sentences) or None
 
 

@@ -11,6 +11,7 @@ from steelyard.balance.group.queue_states import QueueState
 from steelyard.client.namespace import ClientNamespace
 from steelyard.model import Queue
 from steelyard.model.finding import Finding
+from steelyard.model.number_text import pluralize
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class MemberExplanation:
 
     def __str__(self) -> str:
         count = len(self.members)
-        who = "no members yet" if not count else "1 member" if count == 1 else f"{count} members"
+        who = pluralize(count, "member") if count else "no members yet"
         lines = [f"group {self.group}: {who}, shared by {self.strategy}; this is {self.id}"]
         lines += [f"  {queue}" for queue in self.queues] or ["  no queues"]
         if self.others is None:
