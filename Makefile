@@ -23,7 +23,8 @@ UNIT := not spark and not process and not thorough
 PYTEST := $(PY) -m pytest -n $(WORKERS) --dist loadgroup
 
 LONG_TRIALS := tests/interop/test_churn.py tests/interop/test_convergence.py
-TRIALS := tests/interop/test_mixed_groups.py tests/interop/test_broker_failures.py $(LONG_TRIALS)
+TRIALS := tests/interop/test_mixed_groups.py tests/interop/test_broker_failures.py tests/interop/test_java_groups.py \
+	tests/interop/test_our_warnings.py $(LONG_TRIALS)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test compiled check lint unit pythons lowest browser bench fuzz interop sim chaos docs dist clean

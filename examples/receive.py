@@ -1,9 +1,11 @@
 """Handles messages until Ctrl-C or SIGTERM: python examples/receive.py localhost:9876."""
 
+import logging
 import sys
 
 from steelyard import Consumer, StoredMessage
 
+logging.basicConfig()  # warnings of the consumer, such as a handler that raised
 consumer = Consumer(sys.argv[1], group="billing", strategy="sticky", start_from="first")
 
 

@@ -144,6 +144,24 @@ def test_nobody_is_left_without_a_next_step(kind: type[SteelyardError]) -> None:
         assert kind.next_step, f"{kind.__name__} does not say what to do: give it a next_step"
 
 
+@pytest.mark.parametrize(
+    ("kind", "builtin"),
+    [
+        (errors.TimedOut, TimeoutError),
+        (errors.ReplyTimedOut, TimeoutError),
+        (errors.CannotConnect, ConnectionError),
+        (errors.ConnectionClosed, ConnectionError),
+        (errors.NoNameServer, ConnectionError),
+        (errors.MissingExtra, ImportError),
+    ],
+)
+def test_what_python_has_a_class_for_is_caught_by_it(kind: type[SteelyardError], builtin: type[Exception]) -> None:
+    error = _example(kind)
+    with pytest.raises(builtin) as caught:
+        raise error
+    assert caught.value is error
+
+
 def test_every_error_code_of_the_protocol_has_a_class() -> None:
     assert [code for code in _ERROR_CODES if error_class(code) is ServerError] == []
 

@@ -8,6 +8,7 @@ Importing this is quick: a client is loaded when it is first named, and Spark an
 """
 
 import importlib as _importlib
+import logging as _logging
 import typing as _typing
 
 from steelyard import errors
@@ -56,6 +57,10 @@ _LAZY = {
     "ReceivedMessage": "steelyard.client.consumer.received_message",
     "SendResult": "steelyard.client.producer.send_result",
 }
+
+
+# Handlers are for the program to choose; without this one, logging would print warnings on stderr itself.
+_logging.getLogger("steelyard").addHandler(_logging.NullHandler())
 
 
 def __getattr__(name: str) -> object:

@@ -43,6 +43,8 @@
 Each class says whose fault it is (``fault``) and whether a retry can help (``retry``), so that a sender asks the error
 instead of keeping a list of its own. A message is a sentence that says what happened and where, followed by
 what to do next. Facts are attributes. Every error survives pickling, because Spark carries them between processes.
+Where Python has a class of its own, an error is that, too: ``except TimeoutError`` and ``except ConnectionError`` do
+what they say. Inside Steelyard, where a timer may raise the same, catch ours first.
 
 Left out: response codes that are results and not errors (stored but flushed late, nothing to pull yet): wire/codes.py.
 """
@@ -226,8 +228,8 @@ class ConfigurationError(SteelyardError):
     """The request cannot be carried out as given: a bad option, a bad name, options that exclude each other."""
 
 
-class MissingExtra(ConfigurationError):
-    """An optional package is needed and not installed.
+class MissingExtra(ConfigurationError, ImportError):
+    """An optional package is needed and not installed; also an `ImportError`.
 
     >>> MissingExtra("LZ4 bodies", extra="lz4").what
     'LZ4 bodies need a package that is not installed'
@@ -493,8 +495,8 @@ class TransportError(SteelyardError):
     retry = Retry.ELSEWHERE
 
 
-class CannotConnect(TransportError):
-    """No connection could be made. ``errno`` is the system's reason, if it gave one."""
+class CannotConnect(TransportError, ConnectionError):
+    """No connection could be made; also a `ConnectionError`. ``errno`` is the system's reason, if it gave one."""
 
     code = 10001
     errno: int | None = None
@@ -509,12 +511,12 @@ class CannotListen(TransportError):
     next_step = "check the address: it must be one of this machine"
 
 
-class ConnectionClosed(TransportError):
-    """The connection was closed before the response arrived."""
+class ConnectionClosed(TransportError, ConnectionError):
+    """The connection was closed before the response arrived; also a `ConnectionError`."""
 
 
-class TimedOut(TransportError):
-    """No response arrived in time."""
+class TimedOut(TransportError, TimeoutError):
+    """No response arrived in time; also a `TimeoutError`."""
 
     code = 10002
 
@@ -525,8 +527,8 @@ class BrokerNotInRoute(TransportError):
     code = 10003
 
 
-class NoNameServer(TransportError):
-    """No name server is known, or none answers."""
+class NoNameServer(TransportError, ConnectionError):
+    """No name server is known, or none answers; also a `ConnectionError`."""
 
     code = 10004
     retry = Retry.LATER
@@ -542,8 +544,8 @@ class NoRoute(TransportError):
     next_step = "create the topic first, or allow brokers to create topics"
 
 
-class ReplyTimedOut(TransportError):
-    """The request was delivered, but no reply came in time."""
+class ReplyTimedOut(TransportError, TimeoutError):
+    """The request was delivered, but no reply came in time; also a `TimeoutError`."""
 
     code = 10006
     retry = Retry.NEVER

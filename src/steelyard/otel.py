@@ -10,11 +10,16 @@ by the global propagator, so traces continue to and from Java's instrumentation.
 
 A send has a span, and so has a batch, whose messages all carry its context. A handler of single messages runs in a
 child span of its message, one of batches has links to all of them. A poll of a pull consumer is one span with links;
-`processing` makes one for what is done with a message then. Left out: a span per message of a batch, and metrics.
+`processing` makes one for what is done with a message then. Attributes are those of the conventions for RocketMQ, as of
+the schema below; ours begin with ``steelyard.``. Left out: a span per message of a batch, and metrics.
+
+`SteelyardInstrumentor` is for programs that instrument their libraries by name (``opentelemetry-instrument``).
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from typing import ClassVar
 
 from steelyard.client.consumer.received_message import ReceivedMessage
 from steelyard.client.observers.observer import (
@@ -28,8 +33,9 @@ from steelyard.client.observers.observer import (
     SendOutcome,
     TransactionEnd,
 )
+from steelyard.client.observers.observers import OBSERVERS_OF_ALL
 from steelyard.client.producer.send_result import SendResult
-from steelyard.errors import MissingExtra
+from steelyard.errors import MissingExtra, SendFailed
 from steelyard.model import Message, StoredMessage
 from steelyard.version import __version__
 
@@ -41,9 +47,9 @@ try:
 except ModuleNotFoundError:
     raise MissingExtra("spans of OpenTelemetry", extra="otel") from None
 
-__all__ = ["OpenTelemetry"]
+__all__ = ["OpenTelemetry", "SteelyardInstrumentor"]
 
-_SCHEMA_URL = "https://opentelemetry.io/schemas/1.28.0"
+_SCHEMA_URL = "https://opentelemetry.io/schemas/1.40.0"
 _MESSAGE_TYPES = {"normal": "normal", "oneway": "normal", "delayed": "delay", "half": "transaction"}
 _PROVIDERS_WITHOUT_SDK = (trace.ProxyTracerProvider, trace.NoOpTracerProvider)
 
@@ -61,10 +67,13 @@ class OpenTelemetry(Observer):
         """Use a tracer provider; without one, the global one."""
         self._provider = tracer_provider
         self._tracer: Tracer | None = None
+        self._is_disabled = False
 
     @property
     def is_on(self) -> bool:
         """Whether an SDK records spans."""
+        if self._is_disabled:
+            return False
         if self._tracer is not None:
             return True
         provider = self._provider or trace.get_tracer_provider()
@@ -72,6 +81,10 @@ class OpenTelemetry(Observer):
             return False
         self._tracer = provider.get_tracer("steelyard", __version__, _SCHEMA_URL)
         return True
+
+    def disable(self) -> None:
+        """Make no more spans; open clients notice it within a tenth of a second."""
+        self._is_disabled = True
 
     def sending(self, client: Observed, outgoing: OutgoingMessages) -> SendEnded | None:
         """Start a span, and inject its context into the messages."""
@@ -86,14 +99,14 @@ class OpenTelemetry(Observer):
 
         def ended(outcome: SendOutcome) -> None:
             if span.is_recording():
-                _record_results(span, outcome)
+                _record_results(client, span, outcome)
             _end_span(span, outcome.error)
 
         return ended
 
     def ended_transaction(self, client: Observed, end: TransactionEnd) -> None:
         """Make a span for the end of a transaction."""
-        attributes = _client_attributes(client, "settle") | {"messaging.message.id": end.message_id}
+        attributes = _client_attributes(client, "settle", end.broker) | {"messaging.message.id": end.message_id}
         self._start_span("commit" if end.commits else "rollback", end.topic, SpanKind.CLIENT, attributes).end()
 
     def received(self, client: Observed, messages: Sequence[ReceivedMessage]) -> None:
@@ -104,7 +117,9 @@ class OpenTelemetry(Observer):
         for message in messages:
             by_topic.setdefault(message.topic, []).append(message)
         for topic, theirs in by_topic.items():
-            attributes = _client_attributes(client, "receive") | {"messaging.batch.message_count": len(theirs)}
+            brokers = {message.queue.broker for message in theirs}
+            attributes = _client_attributes(client, "receive", *brokers)
+            attributes["messaging.batch.message_count"] = len(theirs)
             self._start_span("poll", topic, SpanKind.CLIENT, attributes, _links_to(theirs)).end()
 
     def handling(self, client: Observed, incoming: HandlerCall) -> HandleEnded | None:
@@ -116,7 +131,7 @@ class OpenTelemetry(Observer):
         def ended(outcome: HandlerOutcome) -> None:
             detach(token)
             if outcome.became != "done":
-                span.set_attribute("messaging.steelyard.outcome", outcome.became)
+                span.set_attribute("steelyard.outcome", outcome.became)
             _end_span(span, outcome.error)
 
         return ended
@@ -128,7 +143,10 @@ class OpenTelemetry(Observer):
             yield trace.INVALID_SPAN
             return
         span, inside = self._start_process_span(
-            Observed("pull_consumer", group or ""), [message], get_current(), is_batch=False
+            Observed("pull_consumer", group or "", namespace=message.namespace.name),
+            [message],
+            get_current(),
+            is_batch=False,
         )
         token = attach(inside)
         try:
@@ -146,7 +164,8 @@ class OpenTelemetry(Observer):
     ) -> tuple[Span, Context]:
         """Start a span, and return it with its context."""
         first = messages[0]
-        attributes = _client_attributes(client, "process") | _receive_attributes(messages, is_batch=is_batch)
+        attributes = _client_attributes(client, "process", first.queue.broker)
+        attributes |= _receive_attributes(messages, is_batch=is_batch)
         parent = around if is_batch else propagate.extract(first.properties, around)
         links = _links_to(messages) if is_batch else ()
         span = self._start_span("process", first.topic, SpanKind.CONSUMER, attributes, links, parent)
@@ -169,18 +188,79 @@ class OpenTelemetry(Observer):
         return self._tracer.start_span(name, parent, kind, attributes, links)
 
 
-def _client_attributes(client: Observed, operation_type: str) -> _Attributes:
-    attributes: _Attributes = {"messaging.system": "rocketmq", "messaging.operation.type": operation_type}
+class SteelyardInstrumentor:
+    """Observes all clients that are made from now on: what ``opentelemetry-instrument`` finds by an entry point.
+
+    It has the methods of OpenTelemetry's `BaseInstrumentor`, and counts as one where that is installed. A client that
+    has an `OpenTelemetry` of its own keeps that one alone.
+
+    >>> instrumentor = SteelyardInstrumentor()
+    >>> instrumentor.instrument()
+    >>> instrumentor.is_instrumented_by_opentelemetry
+    True
+    >>> SteelyardInstrumentor().uninstrument()
+    """
+
+    _telemetry: ClassVar[OpenTelemetry | None] = None
+
+    def __init__(self) -> None:
+        with suppress(ModuleNotFoundError):
+            import_module("opentelemetry.instrumentation.instrumentor").BaseInstrumentor.register(type(self))
+
+    @property
+    def is_instrumented_by_opentelemetry(self) -> bool:
+        """Whether clients are observed."""
+        return self._telemetry is not None
+
+    def instrumentation_dependencies(self) -> Collection[str]:
+        """Return what has to be installed."""
+        return ("steelyard",)
+
+    def instrument(self, *, tracer_provider: TracerProvider | None = None, **_: object) -> None:
+        """Begin to observe clients; arguments that only other instrumentors know are ignored."""
+        if self._telemetry is None:
+            SteelyardInstrumentor._telemetry = OpenTelemetry(tracer_provider)
+            OBSERVERS_OF_ALL.append(SteelyardInstrumentor._telemetry)
+
+    def uninstrument(self, **_: object) -> None:
+        """Make no more spans, of open clients neither."""
+        if self._telemetry is not None:
+            self._telemetry.disable()
+            OBSERVERS_OF_ALL.remove(self._telemetry)
+            SteelyardInstrumentor._telemetry = None
+
+
+def _client_attributes(client: Observed, operation_type: str, *brokers: str) -> _Attributes:
+    attributes: _Attributes = {
+        "messaging.system": "rocketmq",
+        "messaging.operation.type": operation_type,
+        "messaging.rocketmq.namespace": client.namespace,
+    }
     if client.id:
         attributes["messaging.client.id"] = client.id
-    if client.kind != "producer" and client.group:
-        attributes["messaging.consumer.group.name"] = client.group
-    return attributes
+    if client.group:
+        # The conventions have no attribute for a producer's group.
+        name = "steelyard.producer.group" if client.kind == "producer" else "messaging.consumer.group.name"
+        attributes[name] = client.group
+    if client.kind == "consumer":
+        attributes["messaging.rocketmq.consumption_model"] = "broadcasting" if client.is_broadcast else "clustering"
+    return attributes | _server_attributes(client, brokers)
+
+
+def _server_attributes(client: Observed, brokers: Collection[str]) -> _Attributes:
+    """Return the address of the broker; nothing if there are several."""
+    address = client.address_of(next(iter(brokers))) if len(brokers) == 1 else None
+    if address is None:
+        return {}
+    host, _, port = address.rpartition(":")
+    return {"server.address": host.strip("[]"), "server.port": int(port)}
 
 
 def _send_attributes(outgoing: OutgoingMessages) -> _Attributes:
     messages = outgoing.messages
     attributes: _Attributes = {"messaging.rocketmq.message.type": _MESSAGE_TYPES[outgoing.kind]}
+    if outgoing.deliver_at_ms is not None:
+        attributes["messaging.rocketmq.message.delivery_timestamp"] = outgoing.deliver_at_ms
     if len(messages) > 1:
         attributes["messaging.batch.message_count"] = len(messages)
         return attributes
@@ -198,7 +278,7 @@ def _receive_attributes(messages: Sequence[ReceivedMessage], *, is_batch: bool) 
     (message,) = messages
     attributes["messaging.message.id"] = message.message_id
     attributes["messaging.message.body.size"] = len(message.body)
-    attributes["messaging.steelyard.attempt"] = 1 + message.reconsume_times
+    attributes["steelyard.attempt"] = 1 + message.reconsume_times
     return attributes | _tag_and_key_attributes(message.tags, message.keys)
 
 
@@ -211,15 +291,21 @@ def _tag_and_key_attributes(tag: str | None, keys: tuple[str, ...]) -> _Attribut
     return attributes
 
 
-def _record_results(span: Span, outcome: SendOutcome) -> None:
-    """Record the queue of a message, and the failed attempts."""
-    for result in outcome.results:
+def _record_results(client: Observed, span: Span, outcome: SendOutcome) -> None:
+    """Record the queue of a message, the broker, and the failed attempts."""
+    brokers = set()
+    for result in {id(each): each for each in outcome.results}.values():  # the messages of a batch fail by one error
         if isinstance(result, SendResult):
+            brokers.add(result.queue.broker)
             if len(outcome.results) == 1:
                 span.set_attribute("messaging.message.id", result.message_id)
                 span.set_attribute("messaging.destination.partition.id", str(result.queue.queue_id))
-            for broker, took_ms, why in result.attempts:
-                span.add_event("attempt failed", {"broker": broker, "took_ms": took_ms, "why": why})
+        elif isinstance(result, SendFailed):
+            brokers.update(broker for broker, _, _ in result.attempts[-1:])
+        for broker, took_ms, why in result.attempts if isinstance(result, SendResult | SendFailed) else ():
+            event: _Attributes = {"steelyard.broker": broker, "steelyard.took_ms": took_ms, "steelyard.reason": why}
+            span.add_event("attempt failed", event)
+    span.set_attributes(_server_attributes(client, brokers))
 
 
 def _links_to(messages: Iterable[Message | StoredMessage]) -> list[Link]:

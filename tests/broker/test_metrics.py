@@ -111,7 +111,7 @@ def test_connections_are_counted_by_language_and_release(harness: BrokerHarness)
 def test_what_looks_wrong_in_a_group_is_counted(harness: BrokerHarness) -> None:
     FakeConsumer(harness, "c-1").heartbeat(subscription_to())
     FakeConsumer(harness, "c-2").heartbeat(subscription_to(expression="paid"))
-    assert reported(harness, own.GROUP_HAZARDS) == {("billing", "unequal"): 1}
+    assert reported(harness, own.GROUP_WARNINGS) == {("billing", "unequal"): 1}
 
 
 def test_queues_are_held_or_free_where_members_of_ours_tell(harness: BrokerHarness) -> None:
@@ -182,6 +182,15 @@ def test_a_tally_counts_what_it_has_no_room_for_under_no_name() -> None:
     for name in ("a", "b", "c", "d", "a"):
         tally.add(name, "orders")
     assert dict(tally) == {("a", "orders"): 2, ("b", "orders"): 1, ("", ""): 2}
+
+
+def test_groups_make_up_no_series_without_end(harness: BrokerHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "_MAX_GROUPS", 3)
+    before = reported(harness, own.SAMPLES_LEFT_OUT)[()]
+    for number in range(5):
+        FakeConsumer(harness, f"c-{number}", group=f"group-{number}").heartbeat(subscription_to())
+    assert len(reported(harness, rocketmq.CONSUMER_CONNECTIONS)) == 3
+    assert reported(harness, own.SAMPLES_LEFT_OUT)[()] - before == 2
 
 
 def test_clients_make_up_no_series_by_what_they_say_they_are(harness: BrokerHarness) -> None:

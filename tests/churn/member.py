@@ -6,6 +6,7 @@ as it should. What it holds is told on the standard output, one line of JSON for
 """
 
 import json
+import logging
 import os
 import sys
 import time
@@ -52,4 +53,5 @@ def _print(moved: Rebalanced) -> None:
 
 
 if __name__ == "__main__":
+    logging.basicConfig()
     working(msgspec.json.decode(sys.argv[1], type=Orders), _print).run()

@@ -5,6 +5,7 @@ on at the end, and whether it runs on a loop of its own. It prints a line for ea
 """
 
 import asyncio
+import logging
 import sys
 import threading
 import time
@@ -42,4 +43,5 @@ def main(namesrv: str, topic: str, group: str, takes_s: float, drain_s: float, k
 
 
 if __name__ == "__main__":
+    logging.basicConfig()
     main(sys.argv[1], sys.argv[2], sys.argv[3], float(sys.argv[4]), float(sys.argv[5]), sys.argv[6])

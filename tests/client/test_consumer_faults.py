@@ -3,7 +3,9 @@
 import logging
 
 import pytest
+from msgspec import structs
 
+from steelyard.client.consumer.member_runner import MemberRunner
 from steelyard.client.consumer.received_message import ReceivedMessage
 from steelyard.client.sync.admin import Admin
 from steelyard.client.sync.consumer import Consumer
@@ -13,6 +15,7 @@ from steelyard.model import Message
 from steelyard.model.finding import Finding
 from steelyard.serve.embedded import Cluster
 from steelyard.wire.codes import ResponseCode
+from steelyard.wire.command import Command
 from tests.client.consumer_scene import Seen, fill, make_topic, put
 from tests.serve.refused_pulls import RefusedPulls
 from tests.waiting import until
@@ -55,6 +58,34 @@ def test_a_queue_that_a_broker_does_not_let_it_read_is_reported_once_and_read_ag
             until(lambda: not consumer.refused, "the warning's end")
     assert [finding.kind for finding in findings] == [f"refused {queue}"]
     assert len([record for record in caplog.records if "cannot be read" in record.getMessage()]) == 1
+
+
+def test_a_record_that_cannot_be_decoded_stops_its_queue_and_is_reported_until_it_can(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    findings, seen, is_damaged = list[Finding](), Seen(), True
+    receive = MemberRunner.command_received
+
+    def received(runner: MemberRunner, server: str | None, command: Command) -> None:
+        if is_damaged and b"at last" in command.body:
+            command = structs.replace(command, body=bytes(command.body).replace(b"marred", b"\xffarred"))
+        receive(runner, server, command)
+
+    monkeypatch.setattr(MemberRunner, "command_received", received)
+    with Cluster() as cluster:
+        make_topic(cluster, "marred", 1)
+        put(cluster, "marred", 0, [b"at last"])
+        # What to do with bodies that cannot be read says nothing about this: nobody knows where the record ends.
+        consumer = Consumer(cluster.namesrv, group="careful", start_from="first", on_unreadable="skip")
+        consumer.handles("marred")(seen.record_message)
+        consumer.on_warning(findings.append)
+        with caplog.at_level(logging.WARNING, "steelyard"), consumer:
+            until(lambda: findings, "hearing of it")
+            assert "marred@broker-0:0 stands still" in findings[0].message
+            assert "marred@broker-0:0" in str(consumer.explain())
+            assert "marred@broker-0:0 stands still" in caplog.text
+            is_damaged = False
+            seen.wait([b"at last"])
 
 
 def test_a_consumer_does_not_need_the_name_server_while_it_works() -> None:

@@ -104,6 +104,26 @@ def test_names_are_full_on_the_wire_and_filters_are_kept() -> None:
     assert {each.version for each in member.subscriptions.values()} == {5}
 
 
+@pytest.mark.parametrize(
+    ("strategy", "options"),
+    [
+        ("config", {"queues": [["orders", "east@b", 0]]}),
+        ("config", {"queues": {"till-1": [["orders", "east@b", 0]]}}),
+        (
+            "machine-room-nearby-config",
+            {"queues": [["orders", "east@b", 0]], "member_rooms": {"till-1": "east"}},
+        ),
+    ],
+)
+def test_fixed_lists_name_topics_without_the_namespace(strategy: str, options: dict[str, object]) -> None:
+    member_id, wanted = client_id("10.0.0.7", "till-1"), Queue("eu%orders", "east@b", 0)
+    settings = ConsumerOptions("billing", strategy=strategy, strategy_options=options)
+    handlers = _handlers(Handler("orders", lambda _: None))
+    member = settings.member_options(handlers, ClientNamespace("eu"), member_id, 1)
+    for each in (member.strategy, member.mixed_group_strategy):
+        assert each(member.group, member_id, [wanted], [member_id]) == [wanted]
+
+
 def test_an_async_handler_is_known_as_one() -> None:
     class Object:
         async def __call__(self, message: object) -> None:

@@ -25,6 +25,7 @@ from steelyard import Consumer, Message, Producer, PullConsumer, aio
 from steelyard.balance.group.options import MemberTimings
 from steelyard.client import loop_thread
 from steelyard.client.consumer import handler_pool
+logging.basicConfig(format="%(message)s")
 logging.getLogger("asyncio").setLevel("ERROR")    # a callback that is slow on a busy machine is no error
 namesrv, topic = sys.argv[1], sys.argv[2]
 group = topic + "-group"

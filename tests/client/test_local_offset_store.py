@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.client.consumer.local_offset_store import LocalOffsetStore, offsets_path
+from steelyard.client.consumer.local_offset_store import LocalOffsetStore, offsets_path, open_offset_store
 from steelyard.errors import ConfigurationError, DiskFailed
 from steelyard.model import Queue
 
@@ -97,4 +97,62 @@ def test_the_directory_can_be_named_by_the_environment(monkeypatch: pytest.Monke
     monkeypatch.setenv("STEELYARD_OFFSETS", str(tmp_path))
     assert offsets_path("eu%billing") == tmp_path / "eu-billing.json"
     monkeypatch.delenv("STEELYARD_OFFSETS")
-    assert offsets_path("billing", "a/b") == Path.home() / ".steelyard" / "offsets" / "billing-a-b.json"
+    assert offsets_path("billing", "a/b").name == "billing-a-b.json"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Be a user whose home is empty."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    monkeypatch.delenv("STEELYARD_OFFSETS", raising=False)
+    return tmp_path
+
+
+def test_the_file_lies_in_the_users_state_directory(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert offsets_path("billing") == home / ".local/state/steelyard/offsets/billing.json"
+    monkeypatch.setenv("XDG_STATE_HOME", "relative")
+    assert offsets_path("billing") == home / ".local/state/steelyard/offsets/billing.json"
+    monkeypatch.setenv("XDG_STATE_HOME", str(home / "state"))
+    assert offsets_path("billing") == home / "state/steelyard/offsets/billing.json"
+    monkeypatch.setenv("STEELYARD_OFFSETS", str(home / "named"))
+    assert offsets_path("billing") == home / "named/billing.json"
+    assert offsets_path("billing", directory=home) == home / "billing.json"
+
+
+def test_the_former_directory_is_read_until_there_is_a_file(home: Path) -> None:
+    former = home / ".steelyard" / "offsets" / "billing.json"
+    _keep(former, 7)
+    for now, later in ((7, 8), (8, 9)):
+        offsets = open_offset_store("billing")
+        assert dict(offsets) == {_QUEUES[0]: now}
+        offsets[_QUEUES[0]] = later
+        offsets.save()
+        offsets.close()
+        _keep(former, 1)
+    assert _kept(offsets_path("billing")) == {_QUEUES[0]: 9}
+
+
+def test_offsets_of_the_former_directory_are_written_even_if_nothing_moved(home: Path) -> None:
+    _keep(home / ".steelyard" / "offsets" / "billing.json", 7)
+    offsets = open_offset_store("billing")
+    offsets.save()
+    offsets.close()
+    assert _kept(offsets_path("billing")) == {_QUEUES[0]: 7}
+
+
+def test_a_directory_that_is_named_is_the_only_one(home: Path) -> None:
+    _keep(home / ".steelyard" / "offsets" / "billing.json", 7)
+    offsets = open_offset_store("billing", directory=home / "named")
+    assert dict(offsets) == {}
+    offsets.close()
+
+
+@pytest.mark.usefixtures("home")
+def test_a_user_without_a_home_is_asked_for_a_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_home() -> Path:
+        raise RuntimeError("no home")
+
+    monkeypatch.setattr(Path, "home", no_home)
+    with pytest.raises(ConfigurationError, match="offsets_dir"):
+        open_offset_store("billing")

@@ -5,9 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from steelyard import Consumer, Message, Producer, PullConsumer, Queue, ReceivedMessage
+from steelyard.client.observers import client_metrics
 from steelyard.client.observers.observer import Observed, OutgoingMessages, SendOutcome
 from steelyard.client.producer.send_result import SendResult
 from steelyard.errors import MessageRefused
@@ -116,6 +118,55 @@ def test_a_message_that_was_in_hand_when_its_queue_went_is_an_avoided_duplicate(
             until(lambda: len(second.assignment) == 1, "the other one has it")
             until(lambda: metrics.total("steelyard_client_duplicates_avoided_total") == 1, "it is counted")
     assert other.bodies == []
+
+
+def test_clients_that_ended_are_counted_together(cluster: Cluster, topic: str) -> None:
+    metrics = ClientMetrics()
+    seen = []
+    for _ in range(3):
+        with Producer(cluster.namesrv, observers=[metrics]) as producer:
+            producer.send(Message(topic, b"1"))
+            seen.append(metrics.total("steelyard_client_sent_total", client_id=producer.client_id))
+    assert seen == [1, 1, 1]
+    assert metrics.total("steelyard_client_sent_total", client_id="") == 3
+    assert metrics.total("rocketmq_send_cost_time", client_id="", topic=topic, invocation_status="success") == 3
+    (sent,) = [family for family in metrics.families() if family.name == "steelyard_client_sent_total"]
+    assert len(sent.samples) == 1
+
+
+def test_topics_without_end_are_counted_together_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_metrics, "_MAX_SAMPLES", 3)
+    metrics, client = ClientMetrics(), Observed("producer", "shop", "c-1")
+    for number in range(10):
+        message = Message(f"reply-{number}", b"1")
+        ended = metrics.sending(client, OutgoingMessages((message,)))
+        assert ended is not None
+        ended(SendOutcome((SendResult(Queue(message.topic, "broker-a", 0), 0, "ID"),), None, 1_000))
+    assert metrics.total("steelyard_client_sent_total") == metrics.total("rocketmq_send_cost_time") == 10
+    assert metrics.total("steelyard_client_sent_total", topic="other") == 7
+    assert all(len(family.samples) <= 4 for family in metrics.families())
+
+
+def _samples(text: str) -> set[tuple[object, ...]]:
+    return {
+        (sample.name, *sorted(sample.labels.items()), sample.value)
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_a_registry_of_prometheus_collects_what_the_text_says(cluster: Cluster, topic: str) -> None:
+    metrics, registry = ClientMetrics(), CollectorRegistry(auto_describe=True)
+    registry.register(metrics)
+    with Producer(cluster.namesrv, observers=[metrics]) as producer:
+        producer.send(Message(topic, b"1"))
+        producer.send_many([Message(topic, b"2"), Message(topic, b"3")])
+    text = generate_latest(registry).decode()
+    assert _samples(text) == _samples(metrics.text()) != set()
+    labels = {"topic": topic, "client_id": ""}
+    assert registry.get_sample_value("steelyard_client_sent_total", labels) == 3
+    with pytest.raises(ValueError, match="Duplicated"):
+        registry.register(ClientMetrics())
 
 
 def test_a_parser_of_prometheus_reads_it(cluster: Cluster, topic: str) -> None:

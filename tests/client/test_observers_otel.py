@@ -4,20 +4,28 @@ import asyncio
 import secrets
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from importlib.metadata import EntryPoint
+from pathlib import Path
 
 import pytest
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.semconv._incubating.attributes import messaging_attributes
 from opentelemetry.trace import SpanKind, StatusCode
 
-from steelyard import Admin, Consumer, Message, Producer, PullConsumer, ReceivedMessage, aio
-from steelyard.errors import MessageRefused
-from steelyard.otel import OpenTelemetry
+from steelyard import Admin, ClientConfig, Consumer, Message, Producer, PullConsumer, ReceivedMessage, aio
+from steelyard.client.observers.observer import Observed, OutgoingMessages, SendOutcome
+from steelyard.errors import ConfigurationError, MessageRefused, SendFailed
+from steelyard.net.clock import now_ms
+from steelyard.otel import OpenTelemetry, SteelyardInstrumentor
 from steelyard.serve.embedded import Cluster
 from tests.client.consumer_scene import clocked
+from tests.tidy.tree import ROOT
 from tests.waiting import until
 
 
@@ -49,6 +57,10 @@ class Spans:
     def named(self, name: str) -> list[ReadableSpan]:
         """Return those of a name, in the order of their ends."""
         return [span for span in self._exporter.get_finished_spans() if span.name == name]
+
+    def all(self) -> tuple[ReadableSpan, ...]:
+        """Return all that ended."""
+        return self._exporter.get_finished_spans()
 
     def one(self, name: str) -> ReadableSpan:
         """Return the only one of a name."""
@@ -93,11 +105,15 @@ def test_a_message_is_followed_from_its_sender_into_its_handler(cluster: Cluster
             spans.one(f"{what}") for what in (f"send {topic}", f"process {topic}", f"send {topic}-next")
         )
         producer_id = producer.client_id
+    host, port = cluster.brokers[sent.queue.broker].split(":")
+    server = {"server.address": host, "server.port": int(port)}
     assert (send.kind, process.kind) == (SpanKind.PRODUCER, SpanKind.CONSUMER)
     assert _is_child(process, send)
     assert _is_child(nested, process)
-    assert _attributes(send) == {
+    assert _attributes(send) == server | {
         "messaging.system": "rocketmq",
+        "messaging.rocketmq.namespace": "",
+        "steelyard.producer.group": "shop",
         "messaging.operation.name": "send",
         "messaging.operation.type": "send",
         "messaging.destination.name": topic,
@@ -111,8 +127,10 @@ def test_a_message_is_followed_from_its_sender_into_its_handler(cluster: Cluster
     }
     found = _attributes(process)
     assert found["messaging.client.id"]
-    assert found | {"messaging.client.id": ""} == {
+    assert found | {"messaging.client.id": ""} == server | {
         "messaging.system": "rocketmq",
+        "messaging.rocketmq.namespace": "",
+        "messaging.rocketmq.consumption_model": "clustering",
         "messaging.operation.name": "process",
         "messaging.operation.type": "process",
         "messaging.destination.name": topic,
@@ -123,7 +141,7 @@ def test_a_message_is_followed_from_its_sender_into_its_handler(cluster: Cluster
         "messaging.message.body.size": 5,
         "messaging.rocketmq.message.tag": "paid",
         "messaging.rocketmq.message.keys": ("k1", "k2"),
-        "messaging.steelyard.attempt": 1,
+        "steelyard.attempt": 1,
     }
 
 
@@ -207,7 +225,7 @@ def test_a_handler_that_fails_is_recorded(cluster: Cluster, topic: str, spans: S
     assert (bad.status.status_code, bad.status.description) == (StatusCode.ERROR, "no")
     assert [event.name for event in bad.events] == ["exception"]
     found = _attributes(bad)
-    assert (found["error.type"], found["messaging.steelyard.outcome"]) == ("ZeroDivisionError", "failed")
+    assert (found["error.type"], found["steelyard.outcome"]) == ("ZeroDivisionError", "failed")
 
 
 def test_each_attempt_is_a_child_of_the_one_that_sent_it(spans: Spans) -> None:
@@ -224,8 +242,8 @@ def test_each_attempt_is_a_child_of_the_one_that_sent_it(spans: Spans) -> None:
             until(lambda: len(spans.named("process orders")) == 2 or pass_a_second(), "it is handled again")
     first, second = spans.named("process orders")
     assert all(_is_child(span, spans.one("send orders")) for span in (first, second))
-    assert [_attributes(span)["messaging.steelyard.attempt"] for span in (first, second)] == [1, 2]
-    assert _attributes(first)["messaging.steelyard.outcome"] == "later"
+    assert [_attributes(span)["steelyard.attempt"] for span in (first, second)] == [1, 2]
+    assert _attributes(first)["steelyard.outcome"] == "later"
     assert first.status.status_code is StatusCode.UNSET
 
 
@@ -265,6 +283,137 @@ def test_a_poll_has_links_and_what_is_done_with_a_message_a_span(cluster: Cluste
     good, bad = spans.named(f"process {topic}")
     assert _is_child(good, send)
     assert (good.status.status_code, bad.status.status_code) == (StatusCode.UNSET, StatusCode.ERROR)
+
+
+def test_the_namespace_and_the_model_of_consumption_are_said(cluster: Cluster, topic: str, spans: Spans) -> None:
+    config = ClientConfig(cluster.namesrv, namespace="eu")
+    with Producer(config, observers=[spans.telemetry]) as producer:
+        producer.send(Message(topic, b"1"))
+        with producer.transaction(Message(topic, b"2")):
+            pass
+    settled = _attributes(spans.one(f"commit {topic}"))
+    assert settled["server.port"] == int(cluster.brokers["broker-0"].partition(":")[2])
+    with PullConsumer(config, f"of-{topic}", start_from="first", observers=[spans.telemetry]) as pull_consumer:
+        pull_consumer.subscribe(topic)
+        message = pull_consumer.poll_one()
+    assert message is not None
+    with spans.telemetry.processing(message):
+        pass
+    names = [f"{what} {topic}" for what in ("send", "commit", "poll", "process")]
+    assert {_attributes(spans.named(name)[0])["messaging.rocketmq.namespace"] for name in names} == {"eu"}
+
+
+def test_a_broadcasting_consumer_says_so(cluster: Cluster, topic: str, spans: Spans, tmp_path: Path) -> None:
+    observers = [spans.telemetry]
+    consumer = Consumer(
+        cluster.namesrv, "each", mode="broadcast", offsets_dir=tmp_path, start_from="first", observers=observers
+    )
+    consumer.handles(topic)(lambda _: None)
+    with Producer(cluster.namesrv) as producer:
+        producer.send(Message(topic, b"1"))
+    with consumer:
+        until(lambda: spans.named(f"process {topic}"), "it is handled")
+    assert _attributes(spans.one(f"process {topic}"))["messaging.rocketmq.consumption_model"] == "broadcasting"
+
+
+def test_a_delayed_message_says_when_it_is_due(cluster: Cluster, topic: str, spans: Spans) -> None:
+    due = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=1)
+    began_ms = now_ms()
+    with Producer(cluster.namesrv, observers=[spans.telemetry]) as producer:
+        producer.send(Message(topic, b"1"), deliver_at=due)
+        producer.send(Message(topic, b"2"), delay_s=30)
+        with pytest.raises(ConfigurationError):
+            producer.send(Message(topic, b"3"), delay_s=-1)
+    name = "messaging.rocketmq.message.delivery_timestamp"
+    first, second, refused = map(_attributes, spans.named(f"send {topic}"))
+    assert first[name] == int(due.timestamp() * 1_000)
+    due_ms = second[name]
+    assert isinstance(due_ms, int)
+    assert began_ms + 30_000 <= due_ms <= now_ms() + 30_000
+    assert name not in refused
+
+
+def test_a_send_that_failed_says_where_it_was_last_tried(spans: Spans) -> None:
+    client = Observed("producer", "shop", "c-1", address_of={"broker-b": "[::1]:10911"}.get)
+    assert spans.telemetry.is_on
+    ended = spans.telemetry.sending(client, OutgoingMessages((Message("orders", b"1"), Message("orders", b"2"))))
+    assert ended is not None
+    error = SendFailed("not stored", attempts=(("broker-a", 12, "it is busy"), ("broker-b", 9, "it is busy")))
+    ended(SendOutcome((error, error), error, 1_000))
+    span = spans.one("send orders")
+    assert (_attributes(span)["server.address"], _attributes(span)["server.port"]) == ("::1", 10911)
+    tried = [dict(event.attributes or {}) for event in span.events if event.name == "attempt failed"]
+    assert tried == [
+        {"steelyard.broker": "broker-a", "steelyard.took_ms": 12, "steelyard.reason": "it is busy"},
+        {"steelyard.broker": "broker-b", "steelyard.took_ms": 9, "steelyard.reason": "it is busy"},
+    ]
+
+
+def test_names_of_our_own_are_not_those_of_the_conventions(cluster: Cluster, topic: str, spans: Spans) -> None:
+    consumer = Consumer(cluster.namesrv, f"of-{topic}", start_from="first", observers=[spans.telemetry])
+    consumer.handles(topic)(lambda _: None)
+    with Producer(cluster.namesrv, group="shop", observers=[spans.telemetry]) as producer:
+        producer.send(Message(topic, b"1", tags="paid", keys="k1"))
+        producer.send_many([Message(topic, b"2"), Message(topic, b"3")])
+    with consumer:
+        until(lambda: len(spans.named(f"process {topic}")) == 3, "they are handled")
+    known = {value for name, value in vars(messaging_attributes).items() if name.startswith("MESSAGING_")}
+    said = {name for span in spans.all() for name in _attributes(span)}
+    assert {name for name in said - known if not name.startswith("steelyard.")} == {"server.address", "server.port"}
+
+
+def test_an_instrumentor_observes_all_clients_but_those_with_spans_of_their_own(
+    cluster: Cluster, topic: str, spans: Spans
+) -> None:
+    own, instrumentor = Spans(), SteelyardInstrumentor()
+
+    def sends_without_a_span(producer: Producer) -> bool:
+        before = len(spans.all())
+        producer.send(Message(f"{topic}-late", b"2"))
+        return len(spans.all()) == before
+
+    try:
+        for _ in range(2):
+            instrumentor.instrument(tracer_provider=spans.provider, skip_dep_check=True)
+        assert SteelyardInstrumentor().is_instrumented_by_opentelemetry
+        with (
+            Producer(cluster.namesrv, message_trace=True) as seen,
+            Producer(cluster.namesrv, observers=[own.telemetry]) as other,
+        ):
+            seen.send(Message(topic, b"1"))
+            other.send(Message(topic, b"1"))
+            SteelyardInstrumentor().uninstrument()
+            until(lambda: sends_without_a_span(seen), "the open client is left alone")
+    finally:
+        SteelyardInstrumentor().uninstrument()
+    assert not instrumentor.is_instrumented_by_opentelemetry
+    with Producer(cluster.namesrv) as late:
+        assert sends_without_a_span(late)
+    assert (len(spans.named(f"send {topic}")), len(own.named(f"send {topic}"))) == (1, 1)
+    # The traces that RocketMQ's tools show are messages, too, and none of the program's.
+    assert {span.name for span in spans.all()} <= {f"send {topic}", f"send {topic}-late"}
+
+
+def test_the_entry_point_of_instrumentors_is_the_class() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    value = project["entry-points"]["opentelemetry_instrumentor"]["steelyard"]
+    assert EntryPoint("steelyard", value, "opentelemetry_instrumentor").load() is SteelyardInstrumentor
+
+
+@pytest.mark.process
+def test_where_the_instrumentation_package_is_installed_it_is_one_of_its_instrumentors() -> None:
+    script = (
+        "import sys, types\n"
+        "from abc import ABC\n"
+        "package, module = types.ModuleType('i'), types.ModuleType('j')\n"
+        "package.__path__ = []\n"
+        "module.BaseInstrumentor = type('BaseInstrumentor', (ABC,), {})\n"
+        "sys.modules['opentelemetry.instrumentation'] = package\n"
+        "sys.modules['opentelemetry.instrumentation.instrumentor'] = module\n"
+        "from steelyard.otel import SteelyardInstrumentor\n"
+        "assert isinstance(SteelyardInstrumentor(), module.BaseInstrumentor)\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
 
 
 def test_it_is_off_until_somebody_sets_up_an_sdk(

@@ -1,18 +1,24 @@
 """Reading exactly the queues that were named."""
 
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
+from steelyard.broker.fetch import read_messages
+from steelyard.broker.held_pulls import PullSpec
+from steelyard.broker.state import BrokerCoreState
 from steelyard.client.config import ClientConfig
 from steelyard.client.sync.pull_consumer import PullConsumer
 from steelyard.errors import ConfigurationError, ServerFailed, SubscriptionUnreadable, TopicNotFound
 from steelyard.model import Queue
 from steelyard.serve.embedded import Cluster
 from steelyard.wire.codes import ResponseCode
+from steelyard.wire.command import Command
 from tests.client.pull_scene import bodies, crash, drain, fill, make_topic, put_all
 from tests.serve.refused_pulls import RefusedPulls
 from tests.waiting import until
@@ -59,6 +65,29 @@ def test_a_poll_returns_as_soon_as_something_is_there(cluster: Cluster) -> None:
         sender.start()
         assert bodies(consumer.poll(600)) == [b"there"]
         sender.join()
+
+
+def test_a_queue_whose_broker_answers_empty_pulls_at_once_pauses_between_them(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    idle, busy, *_ = make_topic(cluster, "answered-at-once", 2)
+    fill(cluster, [busy], 40)
+    pulls: Counter[int] = Counter()
+
+    def read(state: BrokerCoreState, spec: PullSpec, *rest: Any) -> Command:
+        pulls[spec.queue_id] += spec.topic == idle.topic
+        return read_messages(state, spec, *rest)
+
+    monkeypatch.setattr("steelyard.broker.requests.pull.read_messages", read)
+    monkeypatch.setattr("steelyard.broker.requests.pull._MAX_SUSPEND_MS", 0)
+    # Every answer is a quick one, and a pause lasts as long as the test.
+    monkeypatch.setattr("steelyard.client.pull_consumer.assigned._EMPTY_MS", 3_600_000)
+    with PullConsumer(cluster.namesrv, "assign-pause", start_from="first", pull_batch=1) as consumer:
+        consumer.assign([idle, busy])
+        drain(consumer, 40)
+        until(lambda: pulls[idle.queue_id] == 2)
+        until(lambda: pulls[busy.queue_id] == 42)
+    assert pulls == {idle.queue_id: 2, busy.queue_id: 42}
 
 
 def test_a_group_begins_at_the_end_unless_it_is_told_otherwise(cluster: Cluster) -> None:

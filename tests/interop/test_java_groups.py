@@ -99,7 +99,7 @@ def test_two_members_with_one_client_id_are_seen(
         else:
             warning = f"group {group} lists 10.9.8.7@twin more than once"
             (sentence,) = [each for each in reported if each.startswith(warning)]
-            assert "reads the first of its shares and nobody the others, so queues stay unread" in sentence
+            assert "it reads only the first of its shares, so queues stay unread" in sentence
         second.stop()
 
 

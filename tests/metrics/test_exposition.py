@@ -25,7 +25,7 @@ from steelyard.metrics.families import (
 
 LINES = MetricSpec("steelyard_connections", MetricType.GAUGE, "Lines that are open.", ("who",))
 SENT = MetricSpec("steelyard_sent_total", MetricType.COUNTER, 'Bytes that went "out",\nwith a \\ in them.', ("who",))
-GAPS = MetricSpec("steelyard_gap_milliseconds", MetricType.HISTOGRAM, "Gaps.", ("who",))
+GAPS = MetricSpec("steelyard_gap_seconds", MetricType.HISTOGRAM, "Gaps.", ("who",))
 
 odd_texts = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from('\\"\n{},= '), max_size=20)
 
@@ -75,9 +75,9 @@ def test_a_histogram_counts_up_to_its_total(way: Exposition, gaps: list[float]) 
     found = {(sample.name, sample.labels.get("le")): sample.value for sample in family.samples}
     bounds = [1.0, 10.0, 2_500.0, math.inf]
     for bound, words in zip(bounds, ("1.0", "10.0", "2500.0", "+Inf"), strict=True):
-        assert found["steelyard_gap_milliseconds_bucket", words] == sum(gap <= bound for gap in gaps)
-    assert found["steelyard_gap_milliseconds_count", None] == len(gaps)
-    assert found["steelyard_gap_milliseconds_sum", None] == pytest.approx(sum(gaps))
+        assert found["steelyard_gap_seconds_bucket", words] == sum(gap <= bound for gap in gaps)
+    assert found["steelyard_gap_seconds_count", None] == len(gaps)
+    assert found["steelyard_gap_seconds_sum", None] == pytest.approx(sum(gaps))
 
 
 def test_what_cannot_be_a_letter_becomes_a_question_mark() -> None:

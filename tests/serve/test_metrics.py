@@ -1,6 +1,7 @@
 """The metrics of a whole cluster, while it is used."""
 
 import asyncio
+import platform
 from collections import defaultdict
 from pathlib import Path
 from typing import TypeAlias
@@ -13,6 +14,7 @@ from steelyard.metrics import steelyard_metrics as own
 from steelyard.metrics.exposition import format_exposition
 from steelyard.serve.embedded import Cluster
 from steelyard.serve.metrics import collect_server_metrics, metrics_collector
+from steelyard.version import __version__
 from tests.waiting import until
 
 Numbers: TypeAlias = dict[str, dict[tuple[str, ...], float]]
@@ -61,8 +63,8 @@ def test_the_lag_of_the_loop_and_the_time_of_syncs_are_measured(tmp_path: Path) 
         for _ in range(5):
             producer.send(Message("orders", b"x"))
         found = until_reported(cluster, f"{own.EVENT_LOOP_LAG.name}_count", 3)
-        assert sum(found[f"{own.FSYNC_TIME.name}_count"].values()) >= 5
-        assert sum(found[f"{own.FSYNC_TIME.name}_sum"].values()) > 0
+        assert sum(found[f"{own.FSYNC_DURATION.name}_count"].values()) >= 5
+        assert sum(found[f"{own.FSYNC_DURATION.name}_sum"].values()) > 0
         assert set(found[own.RECOVERY_UNCLEAN.name].values()) == {0}
         cluster.kill_broker("broker-0")
         cluster.start_broker("broker-0")
@@ -89,6 +91,13 @@ def test_rebalances_moves_and_held_queues_are_measured_by_group() -> None:
 
 def _pass(message: ReceivedMessage) -> None:
     del message
+
+
+def test_every_server_says_its_version_and_that_of_its_python() -> None:
+    with Cluster(brokers=2) as cluster:
+        found = numbers(cluster)[own.BUILD_INFO.name]
+    assert {labels[3:] for labels in found} == {(__version__, platform.python_version())}
+    assert (len(found), set(found.values())) == (3, {1})
 
 
 def test_a_broker_that_does_not_run_reports_nothing() -> None:

@@ -130,7 +130,7 @@ def test_a_short_write_is_a_count(tmp_path: Path) -> None:
 def test_what_is_written_is_for_its_owner_alone(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        disk = RealDisk(tmp_path / "store")
+        disk = RealDisk(tmp_path / "data" / "below" / "store")
         disk.mkdir("config/deep/down")
         for path in ("abort", "config/deep/down/topics.json"):
             disk.open(path, create=True).close()
@@ -138,7 +138,7 @@ def test_what_is_written_is_for_its_owner_alone(tmp_path: Path) -> None:
         lock.release()
     finally:
         os.umask(before)
-    for place in (tmp_path / "store", *(tmp_path / "store").rglob("*")):
+    for place in (tmp_path / "data").rglob("*"):
         assert place.stat().st_mode & 0o777 == (0o700 if place.is_dir() else 0o600), place
 
 

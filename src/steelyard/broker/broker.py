@@ -316,7 +316,7 @@ class BrokerCore:
         """Record the result of a sync, and send the acknowledgements that waited for it."""
         self.state.store.end_sync(job)
         if job.took_ms is not None:
-            self.state.sync_times.add(job.took_ms)
+            self.state.sync_times.add(job.took_ms / 1_000)
             self.state.last_sync_ms = job.took_ms
         append.acknowledge_synced(self.state)
         return self._drain_outbox()

@@ -2,7 +2,7 @@
 
 Everything is read from tables that exist anyway; nothing is counted on hot paths for this alone. A family may come in
 several parts, a group at a time, so that the event loop can run between them; `steelyard.metrics.families.joined`
-combines them. What clients can make many of is limited: topics, pairs of group and topic, and queues. What exceeds a
+combines them. What clients can make many of is limited: topics, groups, pairs of both, and queues. What exceeds a
 limit is counted as left out.
 """
 
@@ -32,7 +32,6 @@ from steelyard.model.reserved_names import (
 )
 from steelyard.store.recovery import CUT_OFF, PreviousShutdown
 from steelyard.store.tags_code import SCHEDULE_TOPIC
-from steelyard.version import __version__
 from steelyard.wire.bodies.heartbeat import ConsumeType
 from steelyard.wire.codes import LANGUAGES, release_name
 
@@ -40,6 +39,8 @@ T = TypeVar("T")
 
 _MAX_ROWS = 20_000
 """Topics, and pairs of group and topic, that are exported."""
+_MAX_GROUPS = 5_000
+"""Groups whose members are exported, each with up to 51 rows."""
 _ROWS_PER_CHUNK = 500
 """How many of them are in one part of a family."""
 _LAGS_PER_CHUNK = 20
@@ -80,7 +81,7 @@ def collect_metrics(state: BrokerCoreState, now_ms: int) -> Iterator[MetricFamil
     yield from _steelyard_metrics(node, state)
     for name in dict.fromkeys([*(settings.name for settings in state.groups), *state.consumers.group_names()]):
         members = state.consumers.group(name)
-        if members is not None:
+        if members is not None and budget.try_take_group():
             yield from _group(node, state, members, now_ms)
         topics = [topic for topic in _topics_of(state, name, now_ms) if budget.try_take(topic)]
         for few in _chunks(topics, _LAGS_PER_CHUNK):
@@ -92,12 +93,18 @@ class _MetricsBudget:
     """How much may still be exported, and how much was left out."""
 
     def __init__(self) -> None:
-        self._pairs, self._queues, self.left_out = _MAX_ROWS, _MAX_QUEUES, 0
+        self._groups, self._pairs, self._queues, self.left_out = _MAX_GROUPS, _MAX_ROWS, _MAX_QUEUES, 0
 
     def take_first(self, rows: list[T]) -> list[T]:
         """Return as many rows as are exported."""
         self.left_out += max(0, len(rows) - _MAX_ROWS)
         return rows[:_MAX_ROWS]
+
+    def try_take_group(self) -> bool:
+        """Return whether the members of one more group are exported."""
+        self._groups -= 1
+        self.left_out += self._groups < 0
+        return self._groups >= 0
 
     def try_take(self, topic: BrokerTopic) -> bool:
         """Return whether a group's lag in one more topic is exported."""
@@ -177,7 +184,7 @@ def _group(node: MetricNode, state: BrokerCoreState, group: ConsumerGroup, now_m
         (((group.name, *client, mode, is_system), count) for client, count in connections),
     )
     warnings = Counter(warning.kind.partition(" ")[0] for warning in find_warnings(group))
-    yield node.family(own.GROUP_HAZARDS, (((group.name, kind), count) for kind, count in warnings.items()))
+    yield node.family(own.GROUP_WARNINGS, (((group.name, kind), count) for kind, count in warnings.items()))
     if all(each.is_steelyard and not each.is_broadcasting for each in members):
         # Other members use no locks: their queues would look free.
         held = sum(1 for _ in state.queue_locks.held_queues(group.name, now_ms))
@@ -203,22 +210,22 @@ def _storage(node: MetricNode, state: BrokerCoreState, now_ms: int) -> Iterator[
     yield node.family(own.RECOVERY_UNCLEAN, [((), int(store.recovery.previous_shutdown is PreviousShutdown.UNCLEAN))])
     yield node.family(own.RECOVERY_CUT_BYTES, [((), store.recovery.cut_bytes)])
     if state.open_duration_ms is not None:
-        yield node.family(own.RECOVERY_DURATION, [((), state.open_duration_ms)])
-    yield node.family(own.FSYNC_TIME, [((), state.sync_times)])
+        yield node.family(own.RECOVERY_DURATION, [((), state.open_duration_ms / 1_000)])
+    yield node.family(own.FSYNC_DURATION, [((), state.sync_times)])
 
 
 def _steelyard_metrics(node: MetricNode, state: BrokerCoreState) -> Iterator[MetricFamily]:
     totals = sorted(state.rebalance_history.totals.items())
-    yield node.family(own.START_TIME, [((__version__,), state.started_ms / 1_000)])
+    yield node.family(own.START_TIME, [((), state.started_ms / 1_000)])
     yield node.family(own.REBALANCES, (((group,), each.rebalances) for group, each in totals))
     # A histogram is many lines, so there is none without values.
     yield node.family(
-        own.REBALANCE_DURATION, (((group,), each.duration_ms) for group, each in totals if each.rebalances)
+        own.REBALANCE_DURATION, (((group,), each.duration_s) for group, each in totals if each.rebalances)
     )
     yield node.family(
         own.MOVES, (((group, kind), count) for group, each in totals for kind, count in each.moves.items())
     )
-    yield node.family(own.HANDOVER_GAP, (((group,), each.gap_ms) for group, each in totals if each.gap_ms.total))
+    yield node.family(own.HANDOVER_GAP, (((group,), each.gap_s) for group, each in totals if each.gap_s.total))
     yield node.family(own.FENCED_COMMITS, state.event_counters.fenced_commits)
     yield node.family(own.LOWERED_COMMITS, [((), state.offsets.backward_commits)])
     yield node.family(own.DUPLICATES_AVOIDED, state.event_counters.avoided_duplicates)

@@ -40,8 +40,8 @@ _SWEEP_MS = 10_000
 OTHER_GROUPS = "(others)"
 """Groups beyond the limit are counted under this name, which no group can have."""
 _MAX_COUNTED_GROUPS = 2_000
-_GAPS_MS = (1, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000)
-_DURATIONS_MS = (10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 300_000)
+_GAP_BOUNDS_S = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_DURATION_BOUNDS_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
 
 class MembershipEvent(Enum):
@@ -162,9 +162,9 @@ class GroupRebalanceTotals:
     """Queues that moved between members, by why they were released: ``given up``, ``left``, ``lost``, …"""
     kept: int = 0
     """Queues that their holders kept over a restart of the broker."""
-    gap_ms: Histogram = field(default_factory=lambda: Histogram(_GAPS_MS))
+    gap_s: Histogram = field(default_factory=lambda: Histogram(_GAP_BOUNDS_S))
     """How long moved queues had no owner."""
-    duration_ms: Histogram = field(default_factory=lambda: Histogram(_DURATIONS_MS))
+    duration_s: Histogram = field(default_factory=lambda: Histogram(_DURATION_BOUNDS_S))
     """Time from the first change until the last queue had its owner."""
 
 
@@ -237,7 +237,7 @@ class RebalanceRecorder:
             history.moves[index] = move
         if before is not None and before != owner:
             totals.moves[kind] += 1
-            totals.gap_ms.add(gap_ms or 0)
+            totals.gap_s.add((gap_ms or 0) / 1_000)
             rebalance.moved += 1
 
     def lock_released(self, group: str, key: QueueKey, owner: str, how: ReleaseReason, at_ms: int) -> None:
@@ -323,7 +323,7 @@ class RebalanceRecorder:
         if summary is not None:
             totals = self._totals_of(history.group)
             totals.rebalances += 1
-            totals.duration_ms.add(summary.ended_ms - summary.began_ms)
+            totals.duration_s.add((summary.ended_ms - summary.began_ms) / 1_000)
 
     def forget_old(self, now_ms: int) -> None:
         """Drop old histories now and then."""

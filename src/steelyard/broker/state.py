@@ -89,7 +89,7 @@ class BrokerProperties:
 
 T = TypeVar("T")
 
-_SYNC_BOUNDS_MS = (0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000)
+_SYNC_BOUNDS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
 
 
 class _PendingAck(Struct, frozen=True, gc=False):
@@ -155,8 +155,8 @@ class BrokerCoreState:
         """Acks that wait for a sync, in the order of the log, each with the time at which it is sent anyway."""
         self.key_queries: list[tuple[Command, Peer]] = []
         """Queries by key that wait until the key index has caught up with the log."""
-        self.sync_times = Histogram(_SYNC_BOUNDS_MS)
-        """Durations of syncs of the log in milliseconds, as measured by the shell."""
+        self.sync_times = Histogram(_SYNC_BOUNDS_S)
+        """Durations of syncs of the log in seconds, as measured by the shell."""
         self.last_sync_ms: float | None = None
         """The duration of the last one."""
         self._opaque = 0

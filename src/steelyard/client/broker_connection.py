@@ -40,7 +40,7 @@ _SILENCE_LIMIT_MS = 3_000
 """How long a server may be silent, while requests time out, before its connection counts as dead."""
 _GO_AWAY = int(ResponseCode.GO_AWAY)
 
-_log = logging.getLogger("steelyard")
+_log = logging.getLogger("steelyard.client")
 
 
 class ConnectionSettings(NamedTuple):

@@ -372,10 +372,10 @@ async def _within_timeout(work: Awaitable[T], what: str, left_out: list[str]) ->
     try:
         async with asyncio.timeout(_PART_S):
             return await work
-    except TimeoutError:
-        left_out.append(f"{what} could not be described in {_PART_S:g} s")
     except SteelyardError as error:
         left_out.append(f"{what} could not be described: {error.what}")
+    except TimeoutError:
+        left_out.append(f"{what} could not be described in {_PART_S:g} s")
     return None
 
 

@@ -24,7 +24,7 @@ _CANCEL_TIMEOUT_S = 2.0
 _JOIN_TIMEOUT_S = 5.0
 """How long the end of the thread is waited for: a coroutine that never gives way must not keep a process alive."""
 
-_log = logging.getLogger("steelyard")
+_log = logging.getLogger("steelyard.client")
 
 
 class LoopThread:

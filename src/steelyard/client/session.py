@@ -94,7 +94,7 @@ _CLOSE_TIMEOUT_S = 1.0
 _FIRST_POLL_S = 0.0005
 _POLL_S = 0.01
 
-_log = logging.getLogger("steelyard")
+_log = logging.getLogger("steelyard.client")
 
 
 class _SessionListener(Protocol):

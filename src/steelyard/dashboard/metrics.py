@@ -111,7 +111,9 @@ def _state_families(node: MetricNode, state: BrokerRuntime) -> Iterator[MetricFa
         kept_ms = (datetime.now(UTC) - state.oldest_at).total_seconds() * 1_000
         yield node.family(rocketmq.MESSAGE_RESERVE_TIME, [(local, max(0, round(kept_ms)))])
     if state.started_at is not None:
-        yield node.family(own.START_TIME, [((state.version or "",), state.started_at.timestamp())])
+        yield node.family(own.START_TIME, [((), state.started_at.timestamp())])
+    if state.version:
+        yield node.family(own.BUILD_INFO, [((state.version, ""), 1)])
 
 
 def _lag_families(node: MetricNode, lags: Iterable[GroupLag]) -> Iterator[MetricFamily]:

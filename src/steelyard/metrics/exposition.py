@@ -60,11 +60,37 @@ def _family_lines(family: MetricFamily, way: Exposition) -> Iterator[str]:
             yield from _histogram_lines(family.name, sample)
 
 
+def flat_samples(family: MetricFamily) -> Iterator[tuple[str, dict[str, str], float]]:
+    """Iterate over all samples as Prometheus stores them: name, labels and number; a bucket is a sample, too.
+
+    >>> gaps = HistogramSample({}, (0.1,), (2,), total=3, sum=5.5)
+    >>> for sample in flat_samples(MetricFamily("gap_seconds", MetricType.HISTOGRAM, "Gaps.", (gaps,))):
+    ...     print(*sample)
+    gap_seconds_bucket {'le': '0.1'} 2
+    gap_seconds_bucket {'le': '+Inf'} 3
+    gap_seconds_sum {} 5.5
+    gap_seconds_count {} 3
+    """
+    for sample in family.samples:
+        if isinstance(sample, Sample):
+            yield family.name, dict(sample.labels), sample.value
+            continue
+        for bound, under in _buckets(sample):
+            yield f"{family.name}_bucket", {**sample.labels, "le": bound}, under
+        yield f"{family.name}_sum", dict(sample.labels), sample.sum
+        yield f"{family.name}_count", dict(sample.labels), sample.total
+
+
+def _buckets(histogram: HistogramSample) -> Iterator[tuple[str, int]]:
+    bounds = (*histogram.bounds, math.inf)
+    for bound, under in zip(bounds, (*histogram.cumulative_counts, histogram.total), strict=True):
+        yield _format_number(float(bound)), under
+
+
 def _histogram_lines(name: str, histogram: HistogramSample) -> Iterator[str]:
     labels = _format_labels(histogram.labels)
-    bounded = [*zip(histogram.bounds, histogram.cumulative_counts, strict=True), (math.inf, histogram.total)]
-    for bound, under in bounded:
-        limit = f'le="{_format_number(float(bound))}"'
+    for bound, under in _buckets(histogram):
+        limit = f'le="{bound}"'
         yield f"{name}_bucket{_in_braces([*labels, limit])} {under}"
     yield f"{name}_sum{_in_braces(labels)} {_format_number(histogram.sum)}"
     yield f"{name}_count{_in_braces(labels)} {histogram.total}"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import accumulate
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 from msgspec import Struct
 
@@ -22,11 +22,11 @@ class Histogram:
 
     A value counts in the first bucket whose bound it does not exceed; the last bucket has no bound.
 
-    >>> gaps = Histogram((10, 100))
-    >>> for gap_ms in (3, 10, 55, 4_000):
-    ...     gaps.add(gap_ms)
+    >>> gaps = Histogram((0.01, 0.1))
+    >>> for gap_s in (0.005, 0.01, 0.055, 4):
+    ...     gaps.add(gap_s)
     >>> gaps.counts, gaps.total, gaps.sum
-    ([2, 1, 1], 4, 4068.0)
+    ([2, 1, 1], 4, 4.07)
     >>> gaps.cumulative()
     [2, 3, 4]
     """
@@ -49,6 +49,13 @@ class Histogram:
         self.counts[bisect_left(self.bounds, value)] += 1
         self.total += 1
         self.sum += value
+
+    def __iadd__(self, other: Self) -> Self:
+        """Count the values of another one with the same bounds."""
+        self.counts = [ours + theirs for ours, theirs in zip(self.counts, other.counts, strict=True)]
+        self.total += other.total
+        self.sum += other.sum
+        return self
 
     def cumulative(self) -> list[int]:
         """Return for each bucket the number of values at or below its bound; the last is the total."""

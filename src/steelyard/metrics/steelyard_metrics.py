@@ -1,4 +1,4 @@
-"""The families that only our servers have: balancing, and the servers themselves. Times are milliseconds."""
+"""The families that only our servers have: balancing, and the servers themselves. Times are seconds."""
 
 from steelyard.metrics.families import NODE_LABELS, MetricCatalog
 
@@ -11,7 +11,7 @@ REBALANCES = _counter(
     "steelyard_rebalances_total", "Rebalances of a group: queues moved until all were settled.", _GROUP_LABELS
 )
 REBALANCE_DURATION = _histogram(
-    "steelyard_rebalance_duration_milliseconds",
+    "steelyard_rebalance_duration_seconds",
     "Duration of rebalances, from the first change until no queue was free or moving.",
     _GROUP_LABELS,
 )
@@ -20,18 +20,16 @@ MOVES = _counter(
     "Queues that changed owner, by the way in which the last owner released them.",
     (*_GROUP_LABELS, "kind"),
 )
-HANDOVER_GAP = _histogram(
-    "steelyard_handover_gap_milliseconds", "Time without an owner while a queue moved.", _GROUP_LABELS
-)
+HANDOVER_GAP = _histogram("steelyard_handover_gap_seconds", "Time without an owner while a queue moved.", _GROUP_LABELS)
 GROUP_QUEUES = _gauge(
     "steelyard_group_queues",
     "Queues of a group's topics, held by a member or free; only of groups whose members all use Steelyard.",
     (*_GROUP_LABELS, "state"),
 )
-GROUP_HAZARDS = _gauge(
-    "steelyard_group_hazards",
+GROUP_WARNINGS = _gauge(
+    "steelyard_group_warnings",
     "Warnings of a group: an id used twice, unequal subscriptions, clustering and broadcasting members.",
-    (*_GROUP_LABELS, "hazard"),
+    (*_GROUP_LABELS, "warning"),
 )
 FENCED_COMMITS = _counter(
     "steelyard_fenced_commits_total", "Commits refused because another member holds the queue.", _GROUP_LABELS
@@ -60,10 +58,10 @@ RECOVERY_UNCLEAN = _gauge(
 RECOVERY_CUT_BYTES = _gauge(
     "steelyard_recovery_cut_bytes", "Bytes after the last complete message that were cut off at the last start."
 )
-RECOVERY_DURATION = _gauge("steelyard_recovery_duration_milliseconds", "Duration of opening the log at the last start.")
-FSYNC_TIME = _histogram("steelyard_fsync_milliseconds", "Duration of syncs of the log.")
+RECOVERY_DURATION = _gauge("steelyard_recovery_duration_seconds", "Duration of opening the log at the last start.")
+FSYNC_DURATION = _histogram("steelyard_fsync_duration_seconds", "Duration of syncs of the log.")
 EVENT_LOOP_LAG = _histogram(
-    "steelyard_event_loop_lag_milliseconds", "Delay of the server's event loop, measured by a timer of 50 ms."
+    "steelyard_event_loop_lag_seconds", "Delay of the server's event loop, measured by a timer of 50 ms."
 )
 CONNECTIONS = _gauge("steelyard_connections", "Open connections.")
 CONNECTIONS_OPENED = _counter("steelyard_connections_opened_total", "Connections opened.")
@@ -73,7 +71,10 @@ CONNECTIONS_CLOSED = _counter(
 RECEIVED_BYTES = _counter("steelyard_received_bytes_total", "Bytes received.")
 SENT_BYTES = _counter("steelyard_sent_bytes_total", "Bytes sent.")
 BUGS = _counter("steelyard_bugs_total", "Requests that failed by a bug of the server; see its log.")
-START_TIME = _gauge("steelyard_start_time_seconds", "Start time of the server, in seconds since 1970.", ("version",))
+START_TIME = _gauge("steelyard_start_time_seconds", "Start time of the server, in seconds since 1970.")
+BUILD_INFO = _gauge(
+    "steelyard_build_info", "1; the labels say the version of the server, and of its Python.", ("version", "python")
+)
 BROKER_REACHED = _gauge(
     "steelyard_broker_reached", "1 if the broker responded, else 0; from a dashboard outside the cluster."
 )
@@ -81,7 +82,8 @@ QUESTIONS_UNANSWERED = _gauge(
     "steelyard_questions_unanswered", "Requests to a cluster without a response in time: their samples are missing."
 )
 SAMPLES_LEFT_OUT = _gauge(
-    "steelyard_samples_left_out", "Topics, and pairs of group and topic, left out because there are too many."
+    "steelyard_samples_left_out",
+    "Topics, groups with members, and pairs of group and topic, left out because there are too many.",
 )
 
 STEELYARD_METRICS = tuple(_catalog.specs)

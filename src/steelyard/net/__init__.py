@@ -1,1 +1,1 @@
-"""Sockets, event loops and clocks; `OSError` never leaves this package."""
+"""Sockets, event loops and clocks; an error of the system leaves this package as one of ours."""

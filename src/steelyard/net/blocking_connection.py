@@ -88,6 +88,8 @@ class _SocketConnection:
 
     def _raise_if_broken(self, error: OSError | ProtocolError) -> None:
         """Raise ConnectionClosed, unless the error is our own timeout."""
+        if isinstance(error, ConnectionClosed):
+            raise error
         if isinstance(error, ProtocolError):
             raise ConnectionClosed(f"{self.address} does not speak the protocol: {error}") from None
         # Our timeout is EAGAIN, or with TLS an error without errno; ETIMEDOUT is a connection that broke.

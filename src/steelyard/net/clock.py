@@ -1,4 +1,4 @@
-"""The only clocks: the time of day for servers, and a monotonic one for durations.
+"""The clocks of servers and clients: the time of day for servers, and a monotonic one for durations.
 
 `now_ms` follows the machine's time of day, through sleep and when it is set, and never goes back, since a log is
 ordered by time: after the clock was set back it runs at half speed until both agree. `steady_ms` counts a machine's

@@ -223,6 +223,17 @@ def resolve_delay(delay_s: float | None, deliver_at: datetime | None, *, now_ms:
     return Delay({TIMER_DELAY_MS: str(delay_ms)}) if has_timers else _round_up_to_level(delay_ms)
 
 
+def delivery_time_ms(delay_s: float | None, deliver_at: datetime | None, *, now_ms: int) -> int | None:
+    """Return when a message is to be delivered; None if it is not delayed.
+
+    >>> delivery_time_ms(30, None, now_ms=1_000)
+    31000
+    """
+    if deliver_at is not None:
+        return _checked_moment(deliver_at)
+    return None if delay_s is None else now_ms + _checked_delay(delay_s)
+
+
 def supports_timers(version: int) -> bool:
     """Say whether a broker has timers, by the release in its responses.
 

@@ -102,7 +102,7 @@ _MIN_CLOCK_JUMP_MS = 1_000
 _MAX_CLOCK_DRIFT_MS = 5
 """What a clock that NTP slews may gain between two ticks: that is no jump."""
 _MILLISECOND_NS = 1_000_000
-_LOOP_LAG_BOUNDS_MS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000)
+_LOOP_LAG_BOUNDS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
 # How long connections may take to read their last responses when the broker stops.
 _CLOSE_TIMEOUT_MS = 300
 
@@ -129,8 +129,8 @@ class RunningBroker:
         self._registration = NameServerRegistration(broker, name_servers, clock)
         self._disk_worker = _DiskWorker(broker, self._send_when_registered, clock)
         self._timers = (PeriodicTimer(_TICK_MS, self._tick), PeriodicTimer(_SWEEP_MS, self.server.sweep))
-        self.loop_lag = Histogram(_LOOP_LAG_BOUNDS_MS)
-        """How many milliseconds late each tick was: everything on this loop waits that long."""
+        self.loop_lag = Histogram(_LOOP_LAG_BOUNDS_S)
+        """How many seconds late each tick was: everything on this loop waits that long."""
         self._due_ns = steady_ns() + _TICK_MS * _MILLISECOND_NS
         self._ticked_ms, self._ahead_of_steady_ms = clock(), clock() - steady_ms()
         """When the last tick was, and how far the clock was ahead of the monotonic one."""
@@ -221,7 +221,7 @@ class RunningBroker:
     def _tick(self) -> None:
         self._detect_clock_jump(self._clock())
         began_ns = steady_ns()
-        self.loop_lag.add(max(0, began_ns - self._due_ns) / _MILLISECOND_NS)
+        self.loop_lag.add(max(0, began_ns - self._due_ns) / 1e9)
         self._due_ns = began_ns + _TICK_MS * _MILLISECOND_NS
         self._ticked_ms = self._clock()
         self.server.tick()

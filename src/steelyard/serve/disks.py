@@ -46,7 +46,7 @@ class RealDisk:
         self._read_only = read_only
         with _DiskErrors("open", str(root)):
             if not read_only and not self._root.is_dir():
-                self._root.mkdir(_FOLDER_MODE, parents=True, exist_ok=True)
+                _make_folders(self._root)
                 _sync_folder(self._root.resolve().parent)
 
     def __repr__(self) -> str:
@@ -86,8 +86,7 @@ class RealDisk:
             try:
                 place.mkdir(_FOLDER_MODE)  # at a stop ten thousand queues may get their first folder
             except FileNotFoundError:
-                for missing in reversed([each for each in (place, *place.parents) if not each.exists()]):
-                    missing.mkdir(_FOLDER_MODE, exist_ok=True)
+                _make_folders(place)
             except FileExistsError:
                 if not place.is_dir():
                     raise _path_error("mkdir", folder, "file exists") from None
@@ -342,6 +341,12 @@ def _sync_file(handle: int) -> None:
             os.fsync(handle)
     else:
         os.fdatasync(handle)
+
+
+def _make_folders(place: Path) -> None:
+    # With `parents=True` the mode would be that of the last folder alone.
+    for missing in reversed([each for each in (place, *place.parents) if not each.exists()]):
+        missing.mkdir(_FOLDER_MODE, exist_ok=True)
 
 
 def _sync_folder(place: Path) -> None:

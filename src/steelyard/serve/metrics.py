@@ -5,6 +5,7 @@ and again while they are collected. So the values of one response are not of one
 """
 
 import asyncio
+import platform
 from collections.abc import Awaitable, Callable, Iterator
 
 from steelyard.broker.metrics import collect_metrics, metrics_node
@@ -14,6 +15,7 @@ from steelyard.net.clock import steady_ns
 from steelyard.net.server import RemotingServer
 from steelyard.serve.broker import RunningBroker
 from steelyard.serve.cluster import RunningCluster
+from steelyard.version import __version__
 
 _MAX_TURN_NS = 5_000_000
 """How long clients wait at most while metrics are collected."""
@@ -25,7 +27,7 @@ async def collect_server_metrics(cluster: RunningCluster) -> list[MetricFamily]:
     for broker in cluster.running_brokers:
         found += await _collect_broker(cluster, broker)
     for server in cluster.running_name_servers:
-        found += _connection_families(MetricNode(cluster.plan.cluster, "nameserver", server.address), server.server)
+        found += _server_families(MetricNode(cluster.plan.cluster, "nameserver", server.address), server.server)
     return merge_families(found)
 
 
@@ -56,10 +58,11 @@ def _broker_families(running: RunningBroker) -> Iterator[MetricFamily]:
     node = metrics_node(state)
     yield from collect_metrics(state, running.server.clock())
     yield node.family(own.EVENT_LOOP_LAG, [((), running.loop_lag)])
-    yield from _connection_families(node, running.server)
+    yield from _server_families(node, running.server)
 
 
-def _connection_families(node: MetricNode, server: RemotingServer) -> Iterator[MetricFamily]:
+def _server_families(node: MetricNode, server: RemotingServer) -> Iterator[MetricFamily]:
+    yield node.family(own.BUILD_INFO, [((__version__, platform.python_version()), 1)])
     yield node.family(own.CONNECTIONS, [((), len(server))])
     yield node.family(own.CONNECTIONS_OPENED, [((), server.connections_opened)])
     yield node.family(own.CONNECTIONS_CLOSED, [((), server.connections_closed)])

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         StreamingQueryProgress,
     )
 
-_log = logging.getLogger("steelyard")
+_log = logging.getLogger("steelyard.spark")
 
 
 @dataclass(frozen=True, slots=True)

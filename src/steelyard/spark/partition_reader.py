@@ -40,7 +40,7 @@ _RETAINED_BYTES = 16 << 20  # a process retains up to twice as much
 _SHOWN_RANGES = 3
 _OFFSET, _TAGS, _BODY = "offset", "tags", "body"
 
-_log = logging.getLogger("steelyard")
+_log = logging.getLogger("steelyard.spark")
 
 
 @dataclass(frozen=True)

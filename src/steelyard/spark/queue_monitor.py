@@ -24,7 +24,7 @@ _REFRESH_REST_FACTOR = 5  # brokers rest this many times as long as the last pol
 _BACKOFF_MS = 500
 _MAX_BACKOFF_MS = 15_000
 
-_log = logging.getLogger("steelyard")
+_log = logging.getLogger("steelyard.spark")
 
 
 @dataclass(frozen=True, slots=True)

@@ -166,7 +166,7 @@ class AdmissionControl:
 
 _COMMIT_BACKOFF_MS = 5_000  # how long no offsets are committed after a broker rejected some
 
-_log = logging.getLogger("steelyard")
+_log = logging.getLogger("steelyard.spark")
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

@@ -30,7 +30,7 @@ from steelyard.spark.worker import prepare_worker
 
 _BATCH_ID, _QUERY_ID = "streaming.sql.batchId", "sql.streaming.queryId"
 
-_log = logging.getLogger("steelyard")
+_log = logging.getLogger("steelyard.spark")
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,9 @@ _ERRORS = """# Errors
 Whatever Steelyard raises on purpose is in one tree, `steelyard.errors`. A message is a sentence that says what happened
 and where, and then what to do next. Facts are attributes of the error. `fault` says whose fault it is, `retry` whether
 trying again can help: a program decides by asking the error, and needs no list of its own.
+
+Where Python has a class of its own, an error is that, too: `except TimeoutError` catches `TimedOut`, and `except
+ConnectionError` catches `CannotConnect`.
 """
 
 _EXITS = """# Exit codes

@@ -64,7 +64,7 @@ _ROWS: dict[str, tuple[_Panel, ...]] = {
         _Panel(
             "Hand-over gap",
             "How long a queue that moves has no owner.",
-            "ms",
+            "s",
             (
                 (_share(own.HANDOVER_GAP, 0.5, "consumer_group"), f"{_GROUP}, half of them"),
                 (_share(own.HANDOVER_GAP, 0.95, "consumer_group"), f"{_GROUP}, 95 of 100"),
@@ -79,7 +79,7 @@ _ROWS: dict[str, tuple[_Panel, ...]] = {
         _Panel(
             "Duration of rebalances",
             "From the first change until no queue is free or moving.",
-            "ms",
+            "s",
             ((_share(own.REBALANCE_DURATION, 0.95, "consumer_group"), f"{_GROUP}, 95 of 100"),),
         ),
         _Panel(
@@ -94,8 +94,8 @@ _ROWS: dict[str, tuple[_Panel, ...]] = {
             "short",
             (
                 (
-                    f"max by (consumer_group, hazard) ({own.GROUP_HAZARDS.name}{{{_GROUPS}}})",
-                    f"{_GROUP}: {{{{hazard}}}}",
+                    f"max by (consumer_group, warning) ({own.GROUP_WARNINGS.name}{{{_GROUPS}}})",
+                    f"{_GROUP}: {{{{warning}}}}",
                 ),
             ),
         ),
@@ -162,14 +162,14 @@ _ROWS: dict[str, tuple[_Panel, ...]] = {
         _Panel(
             "Lag of the event loop",
             "Everything on a server waits so long.",
-            "ms",
+            "s",
             ((_share(own.EVENT_LOOP_LAG, 0.99, "node_id", _SERVERS), f"{_NODE}, 99 of 100"),),
         ),
         _Panel(
             "Time of a sync",
             "How long the disk takes to make the log safe.",
-            "ms",
-            ((_share(own.FSYNC_TIME, 0.99, "node_id", _SERVERS), f"{_NODE}, 99 of 100"),),
+            "s",
+            ((_share(own.FSYNC_DURATION, 0.99, "node_id", _SERVERS), f"{_NODE}, 99 of 100"),),
         ),
         _Panel("Lines", "Open lines.", "short", ((_sum(own.CONNECTIONS, "node_id", _SERVERS), _NODE),)),
         _Panel(

@@ -29,10 +29,12 @@ in the folder `deploy/` of the source.
   seconds.
 
 What is counted begins at nothing with its process. Every family has the labels `cluster`, `node_type` and `node_id`,
-which say whose number it is; they are not repeated below. Times are in milliseconds.
+which say whose number it is; they are not repeated below. Times of ours are in seconds, those of RocketMQ in
+milliseconds.
 
-There is an end to what is told of names that clients choose: 20,000 topics, and as many pairs of group and topic, of a
-broker. `steelyard_samples_left_out` says how many there are beyond it.
+There is an end to what is told of names that clients choose: of a broker 20,000 topics, as many pairs of group and
+topic, and the members of 5,000 groups. `steelyard_samples_left_out` says how many there are beyond it. Languages and
+versions of clients beyond 50 of a group are counted as `other`; rebalances of groups beyond 2,000 as `(others)`.
 """
 
 _ROCKETMQ = """## RocketMQ's own
@@ -61,7 +63,8 @@ _CLIENT = """## Clients
 
 A program can count [what its own clients do](../how-to/client-metrics.md) with the observer
 `steelyard.metrics.ClientMetrics`. Names are those of RocketMQ 5's clients where they have such a thing. These have no
-labels of servers.
+labels of servers. What clients that ended have counted goes on under an empty `client_id`; samples beyond 5,000 of a
+family are counted together, as `other`.
 """
 
 

@@ -5,7 +5,7 @@ own), and ``queues`` is the list of all others. With ``queues`` alone every memb
 `explain` reports the overlap.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -32,6 +32,11 @@ class ByConfig:
     def __call__(self, _group: str, member: str, _queues: Sequence[Queue], _members: Sequence[str], /) -> list[Queue]:
         own = member_entry(self.queues_by_member, member)
         return list(self.queues if own is None else own)
+
+    def map_queues(self, change: Callable[[Queue], Queue]) -> "ByConfig":
+        """Return the same lists with each queue changed."""
+        own = {member: [*map(change, queues)] for member, queues in self.queues_by_member.items()}
+        return ByConfig([*map(change, self.queues)], own)
 
     @property
     def member_tables(self) -> tuple[MemberTable, ...]:

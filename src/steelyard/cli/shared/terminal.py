@@ -135,6 +135,9 @@ class _StderrHandler(logging.Handler):
 
 def warn_on_stderr() -> None:
     """Print warnings that no other handler takes on stderr, one line each."""
+    log = logging.getLogger("steelyard")
+    for silent in [each for each in log.handlers if isinstance(each, logging.NullHandler)]:
+        log.removeHandler(silent)  # the library's own: the program is this one
     logging.lastResort = _StderrHandler(logging.WARNING)
 
 

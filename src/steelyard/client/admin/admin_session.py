@@ -46,7 +46,7 @@ _HAS_SUBSCRIPTION_FLAG = 4
 _SUCCESS = ResponseCode.SUCCESS
 _EMPTY_CODES = (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY, ResponseCode.PULL_OFFSET_MOVED)
 
-_log = logging.getLogger("steelyard")
+_log = logging.getLogger("steelyard.client")
 
 T = TypeVar("T")
 X = TypeVar("X")

@@ -144,7 +144,7 @@ _NAMESPACE_BYTES = 65
 """How much a namespace may add to a topic's name."""
 _SECOND_MS = 1_000
 
-_log = logging.getLogger("steelyard")
+_log = logging.getLogger("steelyard.client")
 
 
 class EncodedBatch(NamedTuple):

@@ -173,7 +173,7 @@ class Consumer(NotifyingClient):
         trace = None
         if options.message_trace:
             trace = MessageTraceWriter(self._config, "consumer", options.group, options.trace_topic)
-        observers = Observers("consumer", options.group, options.observers, trace)
+        observers = Observers("consumer", options.group, options.observers, trace, is_broadcast=options.is_broadcast)
         run = ConsumerRun(self._session, options, self._handlers, self._rebalanced, self._warn, observers)
         try:
             await run.start()

@@ -110,7 +110,7 @@ class _HandlerStats:
         return {topic: stats.failed for topic, stats in sorted(self._by_topic.items())}
 
 
-_log = logging.getLogger("steelyard")
+_log = logging.getLogger("steelyard.client")
 
 
 class _HandlerFailures:

@@ -3,6 +3,9 @@
 The file is written only when something changed: whole, under another name, synced, and then renamed over the old one,
 which stays as a backup. So after any crash one of the two can be read. One process at a time has the file; another one
 is refused, since each would overwrite the other's offsets.
+
+It lies in the user's state directory (XDG_STATE_HOME), unless another one is named. What ``~/.steelyard`` holds, where
+it was before, is read as long as there is no file.
 """
 
 import fcntl
@@ -21,7 +24,7 @@ _OFFSETS_DIR_ENVIRONMENT = "STEELYARD_OFFSETS"
 """The variable that names the directory."""
 
 _UNFIT = re.compile(r"[^A-Za-z0-9._-]")
-_log = logging.getLogger("steelyard")
+_log = logging.getLogger("steelyard.client")
 
 
 class _Content(msgspec.Struct):
@@ -37,18 +40,40 @@ def offsets_path(group: str, name: str | None = None, directory: str | Path | No
     >>> str(offsets_path("eu%billing", "till-1", "/var/lib/shop"))
     '/var/lib/shop/eu-billing-till-1.json'
     """
-    if directory is None:
-        directory = os.environ.get(_OFFSETS_DIR_ENVIRONMENT) or Path.home() / ".steelyard" / "offsets"
     parts = [group] if name is None else [group, name]
-    return Path(directory) / f"{'-'.join(_UNFIT.sub('-', part) for part in parts)}.json"
+    file = f"{'-'.join(_UNFIT.sub('-', part) for part in parts)}.json"
+    named = directory or os.environ.get(_OFFSETS_DIR_ENVIRONMENT)
+    if named:
+        return Path(named) / file
+    state = os.environ.get("XDG_STATE_HOME", "")
+    # A relative path is to be ignored, says the specification.
+    return (Path(state) if state.startswith("/") else _home() / ".local" / "state") / "steelyard" / "offsets" / file
+
+
+def open_offset_store(group: str, name: str | None = None, directory: str | Path | None = None) -> "LocalOffsetStore":
+    """Open the offset file of a member, or what is in the former directory if there is none."""
+    path = offsets_path(group, name, directory)
+    if directory or os.environ.get(_OFFSETS_DIR_ENVIRONMENT):
+        return LocalOffsetStore(path)
+    return LocalOffsetStore(path, former=_home() / ".steelyard" / "offsets" / path.name)
+
+
+def _home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError:
+        raise ConfigurationError(
+            "this user has no home directory to keep offsets in",
+            next_step=f"give one for them with offsets_dir, or {_OFFSETS_DIR_ENVIRONMENT}",
+        ) from None
 
 
 class LocalOffsetStore(UserDict[Queue, int]):
     """Offsets by queue. `save` writes them if they changed; `close` releases the file."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, former: Path | None = None) -> None:
         super().__init__()
-        self.path = path
+        self.path, self._former = path, former
         self.is_changed = False
         """Whether there is something to write."""
         self._lock = _lock_file(path)
@@ -102,7 +127,10 @@ class LocalOffsetStore(UserDict[Queue, int]):
             os.close(lock)
 
     def _load(self) -> None:
-        for path in (self.path, self.path.with_suffix(".bak")):
+        files = [self.path, self.path.with_suffix(".bak")]
+        if self._former is not None and not self.path.exists():
+            files += [self._former, self._former.with_suffix(".bak")]
+        for path in files:
             try:
                 data = path.read_bytes()
             except FileNotFoundError:
@@ -114,9 +142,11 @@ class LocalOffsetStore(UserDict[Queue, int]):
             except msgspec.MsgspecError as error:
                 _log.error("the offsets in %s cannot be read (%s); the last backup is tried", path, error)
                 continue
-            if path != self.path:
+            if path.suffix == ".bak":
                 _log.error("the offsets are those of the backup %s: some messages may be handled again", path)
-                self.is_changed = True
+            elif path == self._former:
+                _log.info("the offsets of %s go on in %s", path, self.path)
+            self.is_changed = path != self.path
             self.data = {Queue(topic, broker, number): offset for topic, broker, number, offset in content.offsets}
             return
         if self.path.exists():

@@ -184,7 +184,7 @@ def _is_permanent(error: SteelyardError, count: int) -> bool:
     return error.retry is Retry.ELSEWHERE and count >= _PERMANENT_AFTER
 
 
-_log = logging.getLogger("steelyard")
+_log = logging.getLogger("steelyard.client")
 
 
 class MemberRunner:

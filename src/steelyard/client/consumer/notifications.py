@@ -30,7 +30,7 @@ _REPEAT_MS = 60_000
 _OWNERSHIP_KINDS = frozenset({"taken", "released", "lost"})
 _RECOVERED_KINDS = frozenset({"restored"})
 
-_log = logging.getLogger("steelyard")
+_log = logging.getLogger("steelyard.client")
 
 
 def is_retry_queue(queue: Queue) -> bool:

@@ -6,7 +6,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypedDict
 
-from steelyard.balance.assignors import Average, Strategy, StrategyFunction, find_strategy
+from steelyard.balance.assignors import (
+    Average,
+    ByConfig,
+    MachineRoomNearby,
+    Strategy,
+    StrategyFunction,
+    find_strategy,
+)
 from steelyard.balance.assignors.strategy import uses_owners
 from steelyard.balance.group.actions import StartPosition
 from steelyard.balance.group.options import ConsumeMode, MemberOptions, MemberTimings, UnreadablePolicy
@@ -134,15 +141,15 @@ class SharedOptions:
         return None if self.drain_s is None else int(self.drain_s * 1000)
 
     def _member_options(
-        self, group: str, member_id: str, subscriptions: Mapping[str, Subscription], **own: Any
+        self, namespace: ClientNamespace, member_id: str, subscriptions: Mapping[str, Subscription], **own: Any
     ) -> MemberOptions:
-        """Return the options of the member state machine; group and topics are full names."""
+        """Return the options of the member state machine; topics are full names."""
         return MemberOptions(
-            group,
+            namespace.wrap(self.group),
             member_id,
             subscriptions,
-            strategy=self.resolved_strategy,
-            mixed_group_strategy=self.resolved_mixed_strategy,
+            strategy=_with_namespace(self.resolved_strategy, namespace),
+            mixed_group_strategy=_with_namespace(self.resolved_mixed_strategy, namespace),
             start=self.start,
             pull_batch=self.pull_batch,
             queue_messages=self.queue_messages,
@@ -176,7 +183,7 @@ class ConsumerOptions(SharedOptions):
     max_attempts: int = 16
     """How often an orderly message is tried before it goes to the dead letters; -1: for ever."""
     offsets_dir: str | Path | None = None
-    """The directory of the offset file of a broadcasting member."""
+    """The directory of the offset file of a broadcasting member; by default ``steelyard/offsets`` in XDG_STATE_HOME."""
     message_trace: bool = False
     """Whether to write message traces, for `steelyard message trace` and Java's tools."""
     trace_topic: str = TRACE_TOPIC
@@ -210,10 +217,19 @@ class ConsumerOptions(SharedOptions):
         topics = [(namespace.wrap(handler.topic), handler) for handler in handlers]
         subscriptions = {topic: handler.subscription(topic, version) for topic, handler in topics}
         return self._member_options(
-            namespace.wrap(self.group),
+            namespace,
             client_id,
             subscriptions,
             mode=mode,
             handler_limit=self.workers,
             max_attempts=self.max_attempts,
         )
+
+
+def _with_namespace(strategy: Strategy, namespace: ClientNamespace) -> Strategy:
+    """Return a strategy whose fixed lists name queues as brokers do."""
+    if isinstance(strategy, ByConfig):
+        return strategy.map_queues(namespace.wrap_queue)
+    if isinstance(strategy, MachineRoomNearby):
+        return replace(strategy, inner=_with_namespace(strategy.inner, namespace))
+    return strategy

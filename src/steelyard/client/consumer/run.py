@@ -17,7 +17,7 @@ from steelyard.client.consumer.admin_requests import AdminRequests
 from steelyard.client.consumer.explain import MemberExplanation, explain_member
 from steelyard.client.consumer.handler_pool import HandlerPool
 from steelyard.client.consumer.handlers import Handlers
-from steelyard.client.consumer.local_offset_store import LocalOffsetStore, offsets_path
+from steelyard.client.consumer.local_offset_store import LocalOffsetStore, open_offset_store
 from steelyard.client.consumer.member_runner import MemberRunner
 from steelyard.client.consumer.notifications import Notifications, Rebalanced, is_retry_queue
 from steelyard.client.consumer.options import ConsumerOptions
@@ -41,7 +41,7 @@ _LEAVE_MARGIN_S = 2.0
 """Beyond the drain time and the protocol's own timeout: by then it has left, or something is very wrong."""
 _POOL_CLOSE_S = 0.5
 
-_log = logging.getLogger("steelyard")
+_log = logging.getLogger("steelyard.client")
 
 
 class ConsumerRun:
@@ -80,7 +80,7 @@ class ConsumerRun:
         if not self._options.is_broadcast:
             return None
         group, name = self._member_options.group, self._session.config.name
-        return LocalOffsetStore(offsets_path(group, name, self._options.offsets_dir))
+        return open_offset_store(group, name, self._options.offsets_dir)
 
     async def start(self) -> None:
         """Connect and join the group."""

@@ -1,17 +1,20 @@
-"""Metrics of the clients of this process: an observer that counts, read as values or as Prometheus text.
+"""Metrics of the clients of this process: an observer that counts, read as values, as text, or by a registry.
 
-Names and labels are those of RocketMQ 5's own clients where they exist; ours begin with ``steelyard_``. Times are
-milliseconds. Clients differ by the label ``client_id``; one that has ended keeps its counters, and its gauges are
-removed. Two of RocketMQ's differ: brokers do not report when they deliver a message, so
-``rocketmq_delivery_latency`` starts with its store; of a batch only the first message has a ``rocketmq_await_time``.
+Names, labels and units (milliseconds) are those of RocketMQ 5's own clients where they exist; ours begin with
+``steelyard_``. Clients differ by the label ``client_id``. What one that has ended counted goes on under an empty id,
+and its gauges are removed, so a process that opens client after client has no more samples than one with a few. Nor do
+topics without end fill the memory: what is beyond a limit is counted together. Two of RocketMQ's differ: brokers do not
+report when they deliver a message, so ``rocketmq_delivery_latency`` starts with its store; of a batch only the first
+message has a ``rocketmq_await_time``.
 """
 
+import platform
 import threading
 from collections import defaultdict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from time import monotonic_ns, time_ns
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from steelyard.client.consumer.notifications import Rebalanced
 from steelyard.client.consumer.received_message import ReceivedMessage
@@ -28,10 +31,13 @@ from steelyard.client.observers.observer import (
     TransactionEnd,
 )
 from steelyard.client.producer.send_result import SendResult
-from steelyard.metrics.exposition import Exposition, format_exposition
+from steelyard.metrics.exposition import Exposition, flat_samples, format_exposition
 from steelyard.metrics.families import Histogram, MetricCatalog, MetricFamily, MetricSpec, MetricType, Sample
+from steelyard.version import __version__
 
 if TYPE_CHECKING:
+    from prometheus_client import Metric
+
     from steelyard.model import Queue
 
 _TOPIC_LABELS = ("topic", "client_id")
@@ -94,6 +100,10 @@ _DUPLICATES_AVOIDED = _catalog.counter(
     _MEMBER_LABELS,
 )
 
+_BUILD_INFO = _catalog.gauge(
+    "steelyard_client_build_info", "1; the labels say the version of Steelyard, and of Python.", ("version", "python")
+)
+
 _HISTOGRAMS = {
     _SEND_TIME: _LATENCY_BOUNDS_MS,
     _DELIVERY_LATENCY: _LATENCY_BOUNDS_MS,
@@ -109,7 +119,12 @@ CLIENT_METRICS: tuple[MetricSpec, ...] = (*_HISTOGRAMS, *_COUNTERS, *_GAUGES)
 _MAX_FETCHES = 64
 """Fetches of a queue whose time is kept until their messages are handled."""
 
+_MAX_SAMPLES = 5_000
+"""Samples of a family; what is beyond is counted together, under labels that say so."""
+_OTHER, _ENDED = "other", ""
+
 _LabelValues = tuple[str, ...]
+_N = TypeVar("_N", int, Histogram)
 
 
 class ClientMetrics(Observer):
@@ -134,6 +149,7 @@ class ClientMetrics(Observer):
             each: defaultdict(int) for each in _COUNTERS
         }
         self._gauges: dict[MetricSpec, dict[_LabelValues, float]] = {each: {} for each in _GAUGES}
+        self._gauges[_BUILD_INFO][__version__, platform.python_version()] = 1
         self._fetches: dict[tuple[str, Queue], deque[tuple[int, int]]] = {}
         """The last fetches of each queue of a client: last offset and time of each."""
         self._clients: dict[str, Observed] = {}
@@ -151,6 +167,16 @@ class ClientMetrics(Observer):
         """Return them as text for Prometheus."""
         return format_exposition(self.families(), way)
 
+    def collect(self) -> "Iterator[Metric]":
+        """Yield all samples, as a collector of `prometheus_client` does: ``registry.register(metrics)``."""
+        from prometheus_client import Metric  # a registry is asking, so it is there
+
+        for family in self.families():
+            metric = Metric(family.name.removesuffix("_total"), family.help, family.kind)
+            for name, labels, value in flat_samples(family):
+                metric.add_sample(name, labels, value)
+            yield metric
+
     def total(self, name: str, **labels: str) -> float:
         """Return the sum of the samples with these labels; of a histogram, the number of values."""
         samples = [sample for family in self.families() if family.name == name for sample in family.samples]
@@ -163,9 +189,13 @@ class ClientMetrics(Observer):
             self._clients[client.id] = client
 
     def closed(self, client: Observed) -> None:
-        """Remove the gauges of a client."""
+        """Remove the gauges of a client, and let what it counted go on under no id."""
         with self._lock:
             self._clients.pop(client.id, None)
+            for spec, spread in self._histograms.items():
+                _fold_ended(spec, spread, client.id)
+            for spec, counts in self._counters.items():
+                _fold_ended(spec, counts, client.id)
             for rows in self._gauges.values():
                 for labels in [labels for labels in rows if labels[-1] == client.id]:
                     del rows[labels]
@@ -179,36 +209,47 @@ class ClientMetrics(Observer):
             took_ms = outcome.took_ns / 1e6
             with self._lock:
                 for message, result in zip(outgoing.messages, outcome.results, strict=False):
-                    labels = (message.topic, client.id)
+                    labels = (message.topic, self._id_of(client))
                     if isinstance(result, SendResult):
                         self._count_sent(labels, result)
-                        self._histograms[_SEND_TIME][*labels, "success"].add(took_ms)
+                        self._measure(_SEND_TIME, took_ms, *labels, "success")
                     else:
-                        self._counters[_SEND_FAILURES][*labels, type(result).__name__] += 1
-                        self._histograms[_SEND_TIME][*labels, "failure"].add(took_ms)
+                        self._count(_SEND_FAILURES, *labels, type(result).__name__)
+                        self._measure(_SEND_TIME, took_ms, *labels, "failure")
 
         return ended
 
+    def _id_of(self, client: Observed) -> str:
+        return client.id if client.id in self._clients else _ENDED
+
+    def _count(self, spec: MetricSpec, *labels: str, count: int = 1) -> None:
+        rows = self._counters[spec]
+        rows[_bounded(rows, labels)] += count
+
+    def _measure(self, spec: MetricSpec, value: float, *labels: str) -> None:
+        rows = self._histograms[spec]
+        rows[_bounded(rows, labels)].add(value)
+
     def _count_sent(self, labels: _LabelValues, sent: SendResult) -> None:
-        self._counters[_SENT][labels] += 1
+        self._count(_SENT, *labels)
         if sent.late:
-            self._counters[_SENT_LATE][labels] += 1
+            self._count(_SENT_LATE, *labels)
         for broker, _, _ in sent.attempts:
-            self._counters[_SEND_RETRIES][*labels, broker] += 1
+            self._count(_SEND_RETRIES, *labels, broker)
 
     def ended_transaction(self, client: Observed, end: TransactionEnd) -> None:
         """Count the ends of transactions."""
         with self._lock:
-            self._counters[_TRANSACTIONS][end.topic, client.id, "commit" if end.commits else "rollback"] += 1
+            self._count(_TRANSACTIONS, end.topic, self._id_of(client), "commit" if end.commits else "rollback")
 
     def received(self, client: Observed, messages: Sequence[ReceivedMessage]) -> None:
         """Count received messages, and their age."""
         at_ms, at_ns = time_ns() // 1_000_000, monotonic_ns()
         with self._lock:
             for message in messages:
-                labels = (message.topic, client.group, client.id)
-                self._counters[_RECEIVED][labels] += 1
-                self._histograms[_DELIVERY_LATENCY][labels].add(max(0, at_ms - message.stored_ms))
+                labels = (message.topic, client.group, self._id_of(client))
+                self._count(_RECEIVED, *labels)
+                self._measure(_DELIVERY_LATENCY, max(0, at_ms - message.stored_ms), *labels)
             if client.kind == "consumer":
                 last = messages[-1]
                 fetches = self._fetches.setdefault((client.id, last.queue), deque(maxlen=_MAX_FETCHES))
@@ -217,32 +258,34 @@ class ClientMetrics(Observer):
     def handling(self, client: Observed, incoming: HandlerCall) -> HandleEnded | None:
         """Count handled messages, how long they waited, and how long they take."""
         first = incoming.messages[0]
-        labels = (first.topic, client.group, client.id)
         with self._lock:
             fetches = self._fetches.get((client.id, incoming.queue), ())
             came_ns = next((at_ns for last, at_ns in fetches if first.offset <= last), None)
             if came_ns is not None:
-                self._histograms[_AWAIT_TIME][labels].add((monotonic_ns() - came_ns) / 1e6)
+                waited_ms = (monotonic_ns() - came_ns) / 1e6
+                self._measure(_AWAIT_TIME, waited_ms, first.topic, client.group, self._id_of(client))
 
         def ended(outcome: HandlerOutcome) -> None:
             status = "success" if outcome.became == "done" else "failure"
             with self._lock:
-                self._counters[_HANDLED][*labels, outcome.became] += len(incoming.messages)
-                self._histograms[_PROCESS_TIME][*labels, status].add(outcome.took_ns / 1e6)
+                labels = (first.topic, client.group, self._id_of(client))
+                self._count(_HANDLED, *labels, outcome.became, count=len(incoming.messages))
+                self._measure(_PROCESS_TIME, outcome.took_ns / 1e6, *labels, status)
 
         return ended
 
     def rebalanced(self, client: Observed, event: Rebalanced, *, avoided: int) -> None:
         """Count rebalances and moved queues."""
-        labels = (client.group, client.id)
         with self._lock:
-            self._counters[_REBALANCES][labels] += 1
+            labels = (client.group, self._id_of(client))
+            self._count(_REBALANCES, *labels)
             for how, queues in (("taken", event.taken), ("released", event.released), ("lost", event.lost)):
                 if queues:
-                    self._counters[_QUEUE_MOVES][*labels, how] += len(queues)
-            self._gauges[_OWNED_QUEUES][labels] = len(event.queues)
-            if avoided:
-                self._counters[_DUPLICATES_AVOIDED][labels] = avoided
+                    self._count(_QUEUE_MOVES, *labels, how, count=len(queues))
+            if client.id in self._clients:
+                self._gauges[_OWNED_QUEUES][labels] = len(event.queues)
+                if avoided:  # a total of the member's own, since it started
+                    self._counters[_DUPLICATES_AVOIDED][labels] = avoided
             for queue in (*event.released, *event.lost):
                 self._fetches.pop((client.id, queue), None)
 
@@ -255,3 +298,18 @@ class ClientMetrics(Observer):
                 labels = (topic, client.group, client.id)
                 self._gauges[_CACHED_MESSAGES][labels] = cached.messages
                 self._gauges[_CACHED_BYTES][labels] = cached.body_bytes
+
+
+def _bounded(rows: Mapping[_LabelValues, object], labels: _LabelValues) -> _LabelValues:
+    return labels if labels in rows or len(rows) < _MAX_SAMPLES else (_OTHER,) * len(labels)
+
+
+def _fold_ended(spec: MetricSpec, rows: defaultdict[_LabelValues, _N], client_id: str) -> None:
+    """Add the rows of a client that has ended to those of all that have."""
+    at = spec.labels.index("client_id")
+    for labels in [each for each in rows if each[at] == client_id]:
+        rows[_without_client(labels, at)] += rows.pop(labels)
+
+
+def _without_client(labels: _LabelValues, at: int) -> _LabelValues:
+    return (*labels[:at], _ENDED, *labels[at + 1 :])

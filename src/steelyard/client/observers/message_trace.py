@@ -47,12 +47,13 @@ _BODY_BYTES = 100_000
 _KEYS_BYTES = 16_000
 """The size of a message of traces: its properties have room for 32 KiB, and keys are among them."""
 _PARALLEL_SENDS = 8
-_GROUP = "_INNER_TRACE_PRODUCER"
+TRACE_GROUP = "_INNER_TRACE_PRODUCER"
+"""What the groups of the producers of traces begin with."""
 _LONGEST_GROUP = 255
 _SIDES = {"producer": "PRODUCE", "consumer": "CONSUME"}
 _OUTCOMES = {"done": "done", "failed": "raised", "later": "failed"}
 
-_log = logging.getLogger("steelyard")
+_log = logging.getLogger("steelyard.client")
 _numbers = count(1)
 
 
@@ -68,7 +69,7 @@ class MessageTraceWriter(Observer):
 
     def __init__(self, config: "ClientConfig", kind: str, group: str, topic: str) -> None:
         self._config = replace(config, namespace="", name="trace")
-        self._group = f"{_GROUP}-{group}-{_SIDES[kind]}-{next(_numbers)}"[:_LONGEST_GROUP]
+        self._group = f"{TRACE_GROUP}-{group}-{_SIDES[kind]}-{next(_numbers)}"[:_LONGEST_GROUP]
         self._topic = topic
         self._waiting: deque[TraceEvent] = deque()
         self._session: Session | None = None

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from steelyard.client.consumer.received_message import ReceivedMessage
 
 
+def _unknown_address(broker: str) -> str | None:
+    del broker
+    return None
+
+
 class Observed(Struct, frozen=True):
     """The client that is observed."""
 
@@ -27,6 +32,11 @@ class Observed(Struct, frozen=True):
     group: str
     id: str = ""
     """Its client id; empty before it is open."""
+    namespace: str = ""
+    is_broadcast: bool = False
+    """Whether it is a broadcasting consumer."""
+    address_of: Callable[[str], str | None] = _unknown_address
+    """Returns the address of a broker, as ``host:port``, by its name; None if the client does not know it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +46,8 @@ class OutgoingMessages:
     messages: tuple[Message, ...]
     kind: str = "normal"
     """``normal``, ``delayed``, ``half`` (of a transaction) or ``oneway``."""
+    deliver_at_ms: int | None = None
+    """When a delayed message is to be delivered, in milliseconds since 1970."""
     properties: dict[str, str] = field(default_factory=dict)
     """An observer may add properties here; a message's own properties win."""
 

@@ -7,12 +7,13 @@ attribute that is refreshed some times a second, because asking each observer be
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from datetime import datetime
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from msgspec import Struct, structs
 
-from steelyard.client.observers.message_trace import MessageTraceWriter
+from steelyard.client.observers.message_trace import TRACE_GROUP, MessageTraceWriter
 from steelyard.client.observers.observer import (
     CachedMessages,
     HandlerCall,
@@ -24,9 +25,10 @@ from steelyard.client.observers.observer import (
     TransactionEnd,
 )
 from steelyard.client.producer.send_result import SendResult
-from steelyard.errors import ConfigurationError, PartlySent, SteelyardError
+from steelyard.errors import BrokerNotInRoute, ConfigurationError, PartlySent, SteelyardError
 from steelyard.model import Message
-from steelyard.net.clock import steady_ns
+from steelyard.net.clock import now_ms, steady_ns
+from steelyard.protocol.send import delivery_time_ms
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -42,13 +44,16 @@ S = TypeVar("S", SendResult, list[SendResult])
 _EndCallback = tuple[Observer, Callable[[W], object]]
 """An observer, and the callback that it returned for the end of something."""
 
+OBSERVERS_OF_ALL: list[Observer] = []
+"""Observers of every client that is made from now on, unless it has one of that class: added by instrumentation."""
+
 _REFRESH_S = 0.1
 """How often `Observer.is_on` is read."""
 
 _FAILURES = (Exception, asyncio.CancelledError)
 """What counts as an observer's own fault: it never awaits, so a CancelledError of its own is none of the loop's."""
 
-_log = logging.getLogger("steelyard")
+_log = logging.getLogger("steelyard.client")
 
 
 def check_observers(observers: Sequence[Observer]) -> None:
@@ -68,20 +73,39 @@ class Observers:
     __slots__ = ("_active", "_has_logged_properties", "_observers", "_trace", "client", "is_on")
 
     def __init__(
-        self, kind: str, group: str, observers: Sequence[Observer] = (), trace: MessageTraceWriter | None = None
+        self,
+        kind: str,
+        group: str,
+        observers: Sequence[Observer] = (),
+        trace: MessageTraceWriter | None = None,
+        *,
+        is_broadcast: bool = False,
     ) -> None:
-        self._observers = tuple(observers) if trace is None else (*observers, trace)
+        own = {type(each) for each in observers}
+        # Traces are not traced themselves.
+        all_of_them = () if group.startswith(TRACE_GROUP) else OBSERVERS_OF_ALL
+        shared = (each for each in all_of_them if type(each) not in own)
+        self._observers = (*observers, *shared) if trace is None else (*observers, *shared, trace)
         self._active: tuple[Observer, ...] = ()
         self._trace = trace
         self.is_on = False
         """Whether an observer wants to be notified now."""
-        self.client = Observed(kind, group)
+        self.client = Observed(kind, group, is_broadcast=is_broadcast)
         self._has_logged_properties = False
         self._refresh_active()
 
     def opened(self, session: "Session") -> None:
         """Notify that the client is connected, and has its id from now on; on the loop."""
-        self.client = structs.replace(self.client, id=session.client_id)
+
+        def address_of(broker: str) -> str | None:
+            try:
+                return session.broker_address(broker)
+            except BrokerNotInRoute:
+                return None
+
+        self.client = structs.replace(
+            self.client, id=session.client_id, namespace=session.namespace.name, address_of=address_of
+        )
         self._refresh_active()
         if any(type(observer).is_on is not Observer.is_on for observer in self._observers):
             session.spawn(self._refresh_periodically())
@@ -95,14 +119,25 @@ class Observers:
         if self._trace is not None:
             await self._trace.close()
 
-    def sending(self, *messages: Message, kind: str = "normal") -> "_NullSend | _ObservedSend":
+    def sending(
+        self,
+        *messages: Message,
+        kind: str = "normal",
+        delay_s: float | None = None,
+        deliver_at: datetime | None = None,
+    ) -> "_NullSend | _ObservedSend":
         """Notify that messages are about to be sent, and return the context in which to send its ``messages``.
 
         What is no message is not shown to observers: the producer will refuse it.
         """
         if not self.is_on or not messages or not all(isinstance(each, Message) for each in messages):
             return _NullSend(messages)
-        outgoing = OutgoingMessages(messages, kind)
+        due_ms = None
+        if delay_s is not None or deliver_at is not None:
+            kind = "delayed"
+            with suppress(ConfigurationError):  # the producer will refuse it
+                due_ms = delivery_time_ms(delay_s, deliver_at, now_ms=now_ms())
+        outgoing = OutgoingMessages(messages, kind, due_ms)
         callbacks = self._start(lambda observer: observer.sending(self.client, outgoing))
         return _ObservedSend(self._with_properties(outgoing), callbacks, self)
 

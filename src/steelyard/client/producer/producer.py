@@ -43,7 +43,7 @@ _POLL_S = 0.005
 _VERSION_TIMEOUT_MS = 1_000
 """How long to wait for a broker's first answer: the form of a delay depends on the broker's version."""
 
-_log = logging.getLogger("steelyard")
+_log = logging.getLogger("steelyard.client")
 
 
 class Producer(AsyncClient):
@@ -203,7 +203,7 @@ class Producer(AsyncClient):
             session = await self._ensure_open()
         session.check_loop()
         is_delayed = delay_s is not None or deliver_at is not None
-        with self.observers.sending(message, kind="delayed" if is_delayed else "normal") as observed:
+        with self.observers.sending(message, delay_s=delay_s, deliver_at=deliver_at) as observed:
             preparer = self.preparer
             options = self.default_options if timeout_s is None else self.options.send_options(timeout_s)
             message = preparer.validate(observed.messages[0])

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
 from steelyard.client.producer.send_result import SendResult
-from steelyard.errors import ConnectionClosed, ReplyTimedOut
+from steelyard.errors import ConnectionClosed, ReplyTimedOut, TransportError
 from steelyard.model import Message, StoredMessage
 from steelyard.net.clock import steady_ms
 from steelyard.protocol.request_reply import read_pushed_reply, request_properties
@@ -42,6 +42,8 @@ class RequestReply:
             await send(message, request_properties(self._session.client_id, correlation_id, timeout_ms))
             async with asyncio.timeout((end_ms - steady_ms()) / 1000):
                 return await reply
+        except TransportError:
+            raise  # of the send, and maybe a TimedOut
         except TimeoutError:
             raise ReplyTimedOut(f"nobody replied to a request to {message.topic!r} in {timeout_ms} ms") from None
         finally:

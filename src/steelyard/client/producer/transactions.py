@@ -38,7 +38,7 @@ _MAX_CHECKS = 2_000
 _MAX_DECISIONS = 100_000
 """Decisions that no broker has confirmed; beyond it the oldest are dropped, and ``check`` is called for them."""
 
-_log = logging.getLogger("steelyard")
+_log = logging.getLogger("steelyard.client")
 
 
 class ProducerTransactions:

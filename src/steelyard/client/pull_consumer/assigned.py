@@ -68,7 +68,7 @@ _UNREADABLE_ACTIONS = {
     UnreadablePolicy.STOP: "the queue stands still there",
 }
 
-_log = logging.getLogger("steelyard")
+_log = logging.getLogger("steelyard.client")
 
 
 async def query_offset(session: Session, queue: Queue, start: StartPosition) -> int:

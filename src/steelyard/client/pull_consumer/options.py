@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from steelyard.balance.group.options import MemberOptions
 from steelyard.client.consumer.options import MemberSettings, SharedOptions
+from steelyard.client.namespace import ClientNamespace
 from steelyard.model import Subscription
 
 MAX_POLL = 500
@@ -36,10 +37,12 @@ class PullConsumerOptions(SharedOptions):
     auto_commit: bool = True
     """Whether a poll is done when the next one begins."""
 
-    def member_options(self, group: str, member_id: str, subscriptions: Mapping[str, Subscription]) -> MemberOptions:
-        """Return the options of the member state machine; topics and group are full names."""
+    def member_options(
+        self, namespace: ClientNamespace, member_id: str, subscriptions: Mapping[str, Subscription]
+    ) -> MemberOptions:
+        """Return the options of the member state machine; topics are full names."""
         return self._member_options(
-            group,
+            namespace,
             member_id,
             subscriptions,
             handler_limit=_UNLIMITED,

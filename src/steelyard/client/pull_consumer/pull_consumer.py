@@ -39,7 +39,7 @@ from steelyard.wire.sysflag import SEALED
 PullReader: TypeAlias = SubscribedReader | AssignedReader
 """Reads queues into the fetch buffer: those of a member, or the given ones."""
 
-_log = logging.getLogger("steelyard")
+_log = logging.getLogger("steelyard.client")
 
 
 class PullConsumer(NotifyingClient):

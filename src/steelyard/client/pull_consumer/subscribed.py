@@ -37,7 +37,7 @@ _POLLABLE = frozenset({QueueState.OWNED, QueueState.UNSURE})
 """States in which waiting messages may still be polled, now or once ownership is confirmed."""
 _COMMITTABLE = frozenset({QueueState.OWNED, QueueState.UNSURE, QueueState.DRAINING, QueueState.COMMITTING})
 
-_log = logging.getLogger("steelyard")
+_log = logging.getLogger("steelyard.client")
 
 
 def queues_lost_error(queues: Iterable[Queue]) -> QueuesLost:
@@ -81,10 +81,9 @@ class SubscribedReader:
     ) -> None:
         self._session, self._buffer, self._wake = session, buffer, wake
         self._notifications = Notifications(options.group, session.namespace, on_rebalance, on_warning)
-        group = session.namespace.wrap(options.group)
         self.member_runner = MemberRunner(
             session,
-            options.member_options(group, session.client_id, subscriptions),
+            options.member_options(session.namespace, session.client_id, subscriptions),
             on_handle=self._handle,
             on_report=self._report,
             on_left=self._member_left,

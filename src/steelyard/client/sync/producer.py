@@ -177,7 +177,7 @@ class Producer(SyncClient[AsyncProducer]):
         senders = self._open_senders()
         client, preparer = self._client, self._client.preparer
         is_delayed = delay_s is not None or deliver_at is not None
-        with client.observers.sending(message, kind="delayed" if is_delayed else "normal") as observed:
+        with client.observers.sending(message, delay_s=delay_s, deliver_at=deliver_at) as observed:
             message = preparer.validate(observed.messages[0])
             options = client.options_for(timeout_s)
             future: Future[SendResult] = Future()
