@@ -32,7 +32,7 @@ TRIALS := tests/interop/test_mixed_groups.py tests/interop/test_broker_failures.
 help:  ## print these verbs
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
 
-demo: $(call ready,demo)  ## the shop window: a group that balances itself while members are killed, a broker is slow, and Spark reads along
+demo: $(call ready,demo)  ## a consumer group rebalances while members are killed, a broker is slow, and Spark reads along
 	@$(PY) -m examples.demo
 
 test:  ## ruff, mypy strict and the whole suite: all that a newcomer needs to be convinced

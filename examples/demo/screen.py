@@ -141,7 +141,7 @@ def move_reasons(explanation: Explanation) -> Iterator[str]:
 
     >>> queues = [Queue("orders", "broker-a", number) for number in range(4)]
     >>> list(move_reasons(explain({}, {"c1": queues}, queues)))
-    ['4 queues to c1: nobody had them before']
+    ['4 queues to c1: without an owner before']
     >>> list(move_reasons(explain({"c1": queues}, {"c1": queues[:2], "c2": queues[2:]}, queues)))
     ['2 queues from c1 to c2: c1 had 2 more than its share', '2 moved, and 2 is the least possible']
     """
@@ -152,7 +152,7 @@ def move_reasons(explanation: Explanation) -> Iterator[str]:
     for (before, now), changes in ways.items():
         queues = pluralize(len(changes), "queue")
         if before is None:
-            yield f"{queues} to {now}: nobody had {'it' if len(changes) == 1 else 'them'} before"
+            yield f"{queues} to {now}: without an owner before"
         else:
             yield f"{queues} from {before} to {now}: {describe_change(changes[0]).partition(': ')[2]}"
     if explanation.moved:

@@ -122,7 +122,7 @@ class _Story:
     def __init__(self, stack: ExitStack, stop: StopSignal, pause_s: float) -> None:
         self._pause_s = pause_s
         console = make_console()
-        console.print("Steelyard: a group that balances itself, while things go wrong\n", style="bold")
+        console.print("Steelyard: a consumer group rebalances while things go wrong\n", style="bold")
         start = time.monotonic()
         self._cluster = cluster = stack.enter_context(FaultyCluster(brokers=2))
         with Admin(cluster.namesrv) as admin:

@@ -34,7 +34,7 @@ _SEEN_MS = 1_000
 class NobodyOverlooked(Checker):
     """Assignments count all listed members."""
 
-    name = "nobody overlooked"
+    name = "no member overlooked"
     fact_types = (*TRACKED_FACTS, MemberRegistered, MemberUnregistered, AssignmentPlanned)
 
     def __init__(self, conditions: HistoryConditions) -> None:

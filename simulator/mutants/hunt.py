@@ -113,7 +113,7 @@ CATCHES: dict[str, tuple[str, int]] = {
     "owners-never-updated": ("waits are short", 9),
     "list-one-response-old": ("settles in time", 92),
     "silence-changes-the-strategy": ("healthy stay read", 25),
-    "blip-counts-as-gone": ("nobody overlooked", 49),
+    "blip-counts-as-gone": ("no member overlooked", 49),
     "lost-notification-never-repaired": ("drained and settled", 1),
     "notification-ignored": ("crash bounds", 31),
     "handover-request-ignored": ("waits are short", 24),

@@ -59,7 +59,7 @@ def test_a_queue_without_an_owner_is_handed_out_and_does_not_count_as_moved() ->
     queues = queues_of(2)
     reported = explain({"c1": queues[:1]}, {"c1": queues[:1], "c2": queues[1:]})
     assert (reported.moved, reported.least, reported.count(ChangeReason.NEW_QUEUE)) == (0, 0, 1)
-    assert describe_change(reported.changes[1]) == "t0@broker-a:1 goes to c2: nobody had it before"
+    assert describe_change(reported.changes[1]) == "t0@broker-a:1 goes to c2: it had no owner"
 
 
 def test_queues_that_change_places_for_nothing_are_said_to() -> None:
@@ -83,12 +83,12 @@ def test_what_a_plan_leaves_out_gives_twice_or_lost_is_reported() -> None:
     lines = describe_plan(explain({"c1": [queues[1], gone]}, fixed | {"c3": []}, queues))
     assert lines == [
         "0 of 3 queues move, and 0 is the least possible; a member has 0 to 1 queue",
-        "t0@broker-a:0 goes to c1: nobody had it before",
-        "t0@broker-a:1 goes from c1 to nobody: the plan leaves it out",
-        "t0@broker-b:0 goes to nobody: the plan leaves it out",
+        "t0@broker-a:0 goes to c1: it had no owner",
+        "t0@broker-a:1 gets no owner after c1: the plan leaves it out",
+        "t0@broker-b:0 gets no owner: the plan leaves it out",
         "t0@broker-a:0 is given to c1 and c2: each would handle its messages",
         "c3 gets nothing",
-        "t0@broker-c:0 is not there any more",
+        "t0@broker-c:0 does not exist any more",
     ]
 
 

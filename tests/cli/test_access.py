@@ -218,7 +218,7 @@ def test_a_broker_that_is_set_up_without_users_reports_it(
         broker.settings["authenticationMetadataProvider"] = ""
         broker.answers[Code.AUTH_LIST_USER] = lambda asked: response_to(asked, 1, remark="An system error occurred")
     code, _, output = terminal.type("user", "ls")
-    assert (code, "broker-a keeps no users: it is set up without them, and lets everybody in" in output) == (4, True)
+    assert (code, "broker-a keeps no users: access control is off, and every client is accepted" in output) == (4, True)
 
 
 def test_our_brokers_say_that_they_keep_no_users(

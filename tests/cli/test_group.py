@@ -68,7 +68,7 @@ def test_the_owner_of_every_queue_is_reported_with_the_reason(
     assert main(["group", "explain", pair, "--namesrv", cluster.namesrv]) == 0
     out = capsys.readouterr().out
     assert "group pair has 2 members and" in out
-    assert "shared by STICKY" in out
+    assert "strategy STICKY" in out
     rows = [line.split() for line in out.splitlines() if line.startswith("paired@")]
     assert [row[0] for row in rows] == [
         f"paired@{broker}:{number}" for broker in cluster.brokers for number in range(4)

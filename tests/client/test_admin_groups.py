@@ -107,7 +107,7 @@ def test_a_description_has_members_owners_and_lag(cluster: Cluster) -> None:
                 assert [each.owner for each in view.queues] == [OLD, OLD, NEW, NEW]
                 assert (view.lag, view.queues[0].lag, view.strategy, view.findings) == (1, 1, "STICKY", ())
                 assert str(view).splitlines()[0] == (
-                    "group viewers has 2 members and 4 queues of viewed, shared by STICKY; 1 message waits"
+                    "group viewers has 2 members and 4 queues of viewed, strategy STICKY; lag 1"
                 )
 
     asyncio.run(work())

@@ -64,7 +64,7 @@ def test_two_members_share_and_each_message_is_handled_once(cluster: Cluster) ->
         bodies = fill(cluster, "shared", 200, brokers=_BROKERS)
         seen.wait(bodies)
         assert one.id != two.id
-        assert "2 members, shared by STICKY" in str(one.explain())
+        assert "2 members, strategy STICKY" in str(one.explain())
         until(lambda: _known_of(one, two) == _own(two, "shared"), "knowing what the other has")
         assert f"{two.id} has " in str(one.explain())
     assert seen.counts() == dict.fromkeys(bodies, 1)

@@ -90,10 +90,7 @@ def test_a_broadcasting_group_has_no_owners_to_miss() -> None:
     facts = GroupFacts(group="news", at_ms=0, members=(OURS,), broadcast=True, queues=QUEUES)
     view = describe_group(facts)
     assert view.findings == ()
-    assert (
-        str(view).splitlines()[0]
-        == "group news has 1 member and 6 queues of orders, each member reads all; 0 messages wait"
-    )
+    assert str(view).splitlines()[0] == "group news has 1 member and 6 queues of orders, each member reads all; lag 0"
 
 
 def test_who_is_about_to_leave_is_shown_so() -> None:
@@ -121,7 +118,7 @@ def test_a_group_that_does_not_say_how_it_shares_wants_to_be_told() -> None:
         dry_run_rebalance(view)
     assert dry_run_rebalance(view, join=["b@sy1"], strategy="sticky").moved == 3
     odd = MemberDescription("a@sy1", ours=True, strategy="CONFIG")
-    with pytest.raises(ConfigurationError, match="shares by CONFIG, which cannot be tried out here"):
+    with pytest.raises(ConfigurationError, match="has strategy CONFIG, which cannot be tried out here"):
         dry_run_rebalance(_view(odd, owned={}))
 
 

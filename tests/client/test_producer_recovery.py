@@ -75,7 +75,7 @@ def test_looking_a_new_topic_up_is_a_part_of_the_time_of_a_send(around: Detour, 
     with Producer(around.namesrv) as producer:
         way(producer)(ORDER)
         around.name_server.swallows = True
-        with pytest.raises(NoNameServer, match="where topic 'invoices' is was not known in 300 ms"):
+        with pytest.raises(NoNameServer, match="the route of topic 'invoices' was not found within 300 ms"):
             way(producer)(Message("invoices", b"x"), timeout_s=0.3)
         way(producer)(ORDER)
 

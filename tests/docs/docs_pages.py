@@ -8,11 +8,15 @@ from typing import NamedTuple
 
 from tests.tidy.tree import ROOT, pages
 
+README = "README.md"
 TUTORIAL = "docs/tutorial.md"
+TYPED = (README, TUTORIAL)
+"""Pages that tests type from the top, as a newcomer does."""
 
 _FENCE = re.compile(r"^(\s*)(`{3,}|~{3,}).*?^\s*\2\s*$", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"(?<!`)(`+)(?!`)(?:(?!\n\n).)*?(?<!`)\1(?!`)", re.DOTALL)
 _LINK = re.compile(r"!?\[(?:[^\[\]]|\[[^\]]*\])*\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)")
+_SOURCE = re.compile(r"<(?:img|source)\b[^>]*?\b(?:src|srcset)=\"([^\"]+)\"")
 _HEADING = re.compile(r"^#{1,6}\s+(.*?)\s*#*\s*$", re.MULTILINE)
 _GIVEN_ID = re.compile(r"<a\s+(?:id|name)=\"([^\"]+)\"|\{#([\w-]+)\}")
 
@@ -60,9 +64,14 @@ def anchors(text: str) -> set[str]:
 
 def links(page: str, text: str) -> Iterator[Link]:
     """Find the links of a page; what stands in code is not one."""
-    prose = _CODE.sub(_only_lines, _FENCE.sub(_only_lines, text))
-    for found in _LINK.finditer(prose):
-        yield Link(page, prose.count("\n", 0, found.start()) + 1, found[1])
+    words = prose(text)
+    for found in (*_LINK.finditer(words), *_SOURCE.finditer(words)):
+        yield Link(page, words.count("\n", 0, found.start()) + 1, found[1])
+
+
+def prose(text: str) -> str:
+    """Return a page without its code, each line where it was."""
+    return _CODE.sub(_only_lines, _FENCE.sub(_only_lines, text))
 
 
 def _only_lines(found: re.Match[str]) -> str:

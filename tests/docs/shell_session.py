@@ -70,8 +70,9 @@ def type_along(parts: Iterator[Saved | Typed], directory: Path, environment: Map
                     typed += 1
                     if part.is_apart:
                         apart.append(_Terminal(directory, environment))
-                        namesrv = apart[-1].leave_running(step)
-                        usual.run(f"export NAMESRV_ADDR={namesrv}")
+                        if (address := apart[-1].leave_running(step)) is not None:
+                            namesrv = address
+                            usual.run(f"export NAMESRV_ADDR={namesrv}")
                     else:
                         usual.type(step)
         finally:
@@ -123,11 +124,14 @@ class _Terminal:
         printed, self._printed = self._printed[: found.start()], self._printed[found.end() :]
         return int(found[1]), _OF_JOBS.sub("", printed)
 
-    def leave_running(self, step: Step) -> str:
-        """Start something that goes on, wait until it has printed what is shown, and return its first address."""
-        self._write(f"{step.command} --port 0\n")
-        shown = pattern_of(_PORT.sub("127.0.0.1:…", step.printed))
-        self._wait_for(shown, step.command)
+    def leave_running(self, step: Step) -> str | None:
+        """Start something that goes on, wait for each line that is shown; return the first address of a cluster."""
+        is_cluster = step.command.startswith("steelyard up")
+        self._write(f"{step.command} --port 0\n" if is_cluster else f"{step.command}\n")
+        for line in _PORT.sub("127.0.0.1:…", step.printed).splitlines():
+            self._wait_for(pattern_of(line), step.command)
+        if not is_cluster:
+            return None
         address = _PORT.search(self._printed)
         assert address is not None, f"{step.place} names no address"
         return address[0]

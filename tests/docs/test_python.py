@@ -1,7 +1,7 @@
 """Every Python example of a page runs as it stands, or says on the line above why it does not.
 
-Pages about Spark are run where a session is: tests/spark/test_docs_examples.py. The tutorial is typed from the top:
-test_tutorial.py.
+Pages about Spark are run where a session is: tests/spark/test_docs_examples.py. README and the tutorial are typed from
+the top: test_readme.py, test_tutorial.py.
 """
 
 from collections.abc import Iterator
@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from steelyard.serve.embedded import Cluster
-from tests.docs.docs_pages import TUTORIAL, needs_spark, read
+from tests.docs.docs_pages import TYPED, needs_spark, read
 from tests.docs.python_examples import has_tests, page_complaints, python_fences
 from tests.tidy.tree import complain, pages
 
 _PAGES = [
     pytest.param(page, marks=pytest.mark.process) if has_tests(page, read(page)) else page
     for page in pages()
-    if page != TUTORIAL and python_fences(page, read(page)) and not needs_spark(page)
+    if page not in TYPED and python_fences(page, read(page)) and not needs_spark(page)
 ]
 
 

@@ -136,7 +136,7 @@ def test_pictures_fit_and_say_what_moved_and_why() -> None:
     assert [line.split() for line in lines] == [
         ["broker-0", "broker-1", "each"],
         ["c1", "is", "alone", "1111", "1111", "8"],
-        "8 queues to c1: nobody had them before".split(),
+        "8 queues to c1: without an owner before".split(),
         ["c2", "joins", "1111", "2222", "4/4"],
         ["^^^^"],
         "4 queues from c1 to c2: c1 had 4 more than its share".split(),

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from steelyard import Admin, Consumer, Finding, PullConsumer, Queue, ReceivedMessage, StoredMessage
+from steelyard.client.admin.dead_letters import dead_letter_error
 from steelyard.errors import MalformedRecord
 from steelyard.wire.codes import STORED_CODES, RequestCode
 from steelyard.wire.headers.send import SendMessageV2
@@ -83,7 +84,7 @@ def _check_letters(letters: list[StoredMessage], queue: Queue) -> None:
         properties = letter.properties
         assert properties["UNREADABLE_QUEUE"] == str(queue)
         assert properties["UNREADABLE_OFFSET"] == str(2 * number + 1)
-        assert properties["UNREADABLE_REASON"]
+        assert dead_letter_error(letter) == f"the body cannot be read: {properties['STEELYARD_ERROR']}"
         assert (properties["RETRY_TOPIC"], properties["colour"]) == (queue.topic, "red")
         assert (letter.keys, letter.message_id) == ((f"bad-{number}",), "A1")
 

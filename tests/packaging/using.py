@@ -1,4 +1,4 @@
-"""What somebody does first with a fresh installation: run a cluster, and send with the first lines of README."""
+"""What somebody does first with a fresh installation: run a cluster, and send with the first program of README."""
 
 import json
 import subprocess
@@ -27,9 +27,7 @@ def up(environment: Environment, cwd: Path) -> Iterator[str]:
 
 
 def first_example(namesrv: str) -> str:
-    """Return the first lines that README sends with, for a cluster that is somewhere else."""
+    """Return the program that README sends with, for a cluster that is somewhere else."""
     page = (ROOT / "README.md").read_text(encoding="utf-8")
     code = next(fence.text for fence in fences("README.md", page) if "producer.send(" in fence.text)
-    lines = code.splitlines()
-    last = next(number for number, line in enumerate(lines) if "print(" in line)
-    return "\n".join(lines[: last + 1]).replace("localhost:9876", namesrv)
+    return code.replace("localhost:9876", namesrv)

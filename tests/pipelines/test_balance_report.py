@@ -90,7 +90,7 @@ def test_a_report_of_a_topic_and_its_group(cluster: Live, topic: str, spark: "Sp
     share = round(100 * 300 / in_busiest)
     assert f"queue {busiest.broker}:{busiest.queue_id} has" in output
     assert f"key customer-7 alone is {share} % of it" in output
-    assert f"{len(queues)} queues moved in 2 changes, and the minimum is {len(queues)}" in output
+    assert f"{len(queues)} queues moved in 2 rebalances, and the minimum is {len(queues)}" in output
     assert "the median hand-over took 150 ms" in output
     assert [(each.member, each.ended_ms - each.acquired_ms) for each in report.contents.history.holdings] == [
         ("c1", 60_000),

@@ -7,7 +7,7 @@ import pytest
 
 from steelyard import Admin, Message, Producer
 from steelyard.serve.embedded import Cluster
-from tests.docs.docs_pages import TUTORIAL, needs_spark, pages_of_docs, read
+from tests.docs.docs_pages import TYPED, needs_spark, pages_of_docs, read
 from tests.docs.python_examples import page_complaints, python_fences
 from tests.docs.shell_session import Saved, parts_of
 from tests.tidy.tree import complain
@@ -29,13 +29,12 @@ def test_every_example_runs_or_says_why_not(page: str, tmp_path: Path) -> None:
         complain(page_complaints(page, read(page), cluster.namesrv, tmp_path, meant))
 
 
-def test_the_program_of_the_tutorial_counts_what_was_sent(spark: "SparkSession", tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", TYPED)
+def test_the_program_of_a_typed_page_counts_what_was_sent(page: str, spark: "SparkSession", tmp_path: Path) -> None:
     del spark
-    (program,) = (
-        part for part in parts_of(TUTORIAL, read(TUTORIAL)) if isinstance(part, Saved) and "spark" in part.text
-    )
+    (program,) = (part for part in parts_of(page, read(page)) if isinstance(part, Saved) and "spark" in part.text)
     with Cluster() as cluster, Producer(cluster.namesrv) as producer:
-        producer.send_many([Message("orders", b"1"), Message("orders", b"2", tags="paid")])
-        shown = "```text\n+----+-----+\n|tags|count|\n+----+-----+\n|NULL|    1|\n|paid|    1|\n+----+-----+\n```"
-        page = f"```python\n{program.text}```\n<!-- prints -->\n{shown}\n"
-        complain(page_complaints("the tutorial", page, cluster.namesrv, tmp_path))
+        producer.send_many([Message("orders", b"1", tags="paid"), Message("orders", b"2", tags="paid")])
+        shown = "```text\n+----+-----+\n|tags|count|\n+----+-----+\n|paid|    2|\n+----+-----+\n```"
+        fence = f"```python\n{program.text}```\n<!-- prints -->\n{shown}\n"
+        complain(page_complaints(page, fence, cluster.namesrv, tmp_path))

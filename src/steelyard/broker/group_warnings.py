@@ -75,7 +75,7 @@ def _unequal_filters(group: str, topic: str, signatures: Mapping[str, Subscripti
         yield Finding(
             f"unequal filters {topic}",
             f"members of group {group} filter {topic} differently ({_join_names(odd)} by {_join_names(theirs)}, most "
-            f"by {usual}): messages that the owner of a queue filters out are handled by nobody; "
+            f"by {usual}): messages that the owner of a queue does not match are skipped; "
             "give all the same filter",
         )
 

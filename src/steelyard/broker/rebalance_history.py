@@ -223,7 +223,7 @@ class RebalanceRecorder:
             return
         released = history.free_queues.pop(key, None)
         self._remembered_owners -= released is not None
-        before, gap_ms, kind, why = None, None, "first", history.reason or "nobody had it before"
+        before, gap_ms, kind, why = None, None, "first", history.reason or "it had no owner"
         if released is not None:
             before, gap_ms, kind, why = released.before, max(0, now_ms - released.at_ms), released.kind, released.why
         rebalance = self._ongoing(history, key, before, now_ms)

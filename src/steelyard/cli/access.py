@@ -226,7 +226,7 @@ _ResourceOption = Annotated[
 _ActionsOption = Annotated[
     str, option("--may", metavar="ACTIONS", help="With commas: pub, sub, create, update, delete, get, list, or all.")
 ]
-_DenyOption = Annotated[bool, option("--deny", help="Deny these actions, whatever other policies allow.")]
+_DenyOption = Annotated[bool, option("--deny", help="Deny these actions, even if other policies allow them.")]
 _SourcesOption = Annotated[
     list[str] | None, option("--from-address", metavar="IP", help="Only from this address or network; can be repeated.")
 ]

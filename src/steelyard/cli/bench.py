@@ -26,13 +26,13 @@ app = CommandGroup("bench", "Measure the throughput and latency of a cluster.")
 _MAX_BODY_BYTES = 4 << 20
 
 _SizeOption = Annotated[int, option(min=0, max=_MAX_BODY_BYTES, help="Size of a body in bytes.")]
-_CountOption = Annotated[int | None, option(min=1, help="Stop after so many messages.")]
+_CountOption = Annotated[int | None, option(min=1, help="Stop after this many messages.")]
 _DurationOption = Annotated[
     str | None, option(metavar="SPAN", help="Stop after 30s, 2m …", show_default="10s, if there is no --count")
 ]
 _InFlightOption = Annotated[int, option(min=1, max=4096, help="Sends in flight at a time.")]
 _BatchOption = Annotated[int, option(min=1, max=4096, help="Messages in one send.")]
-_RateOption = Annotated[float | None, option(min=0.001, help="At most so many a second.")]
+_RateOption = Annotated[float | None, option(min=0.001, help="The maximum number of messages a second.")]
 _QueuesOption = Annotated[int, option(min=1, max=1024, help="Queues of its own topic on each broker.")]
 
 

@@ -35,19 +35,19 @@ _AgeCritOption = Annotated[str | None, option(metavar="SPAN", help="Critical if 
 _DeadWarnOption = Annotated[int | None, option(help="Warn if there are more dead letters.")]
 _DeadCritOption = Annotated[int | None, option(help="Critical if there are more dead letters.")]
 _SkewWarnOption = Annotated[
-    float | None, option(metavar="TIMES", help="Warn if a queue holds so many times the average.")
+    float | None, option(metavar="TIMES", help="Warn if a queue holds this many times the average.")
 ]
 _SkewCritOption = Annotated[
-    float | None, option(metavar="TIMES", help="Critical if a queue holds so many times the average.")
+    float | None, option(metavar="TIMES", help="Critical if a queue holds this many times the average.")
 ]
 _DiskWarnOption = Annotated[float, option(metavar="PERCENT", help="Warn if a disk is fuller.")]
 _DiskCritOption = Annotated[float, option(metavar="PERCENT", help="Critical if a disk is fuller.")]
-_BrokersOption = Annotated[int, option(min=0, help="Critical if there are fewer brokers.")]
+_BrokersOption = Annotated[int, option(min=0, metavar="N", help="Critical if there are fewer brokers.")]
 _EveryOption = Annotated[
     str | None,
     option(metavar="SPAN", help="Check repeatedly, such as every 30s, and print a line each time; changes are marked."),
 ]
-_CountOption = Annotated[int | None, option(min=1, help="With --every: stop after so many checks.")]
+_CountOption = Annotated[int | None, option(min=1, help="With --every: stop after this many checks.")]
 
 
 @app.subcommand(

@@ -63,7 +63,7 @@ def consume(
             "while it runs.",
         ),
     ] = None,
-    count: Annotated[int | None, option(min=1, help="Stop after so many messages.")] = None,
+    count: Annotated[int | None, option(min=1, help="Stop after this many messages.")] = None,
     exit_at_end: Annotated[bool, option(help="Stop at the end as it was at the start.")] = False,
     work_ms: Annotated[int, option(min=0, help="Simulate so much work for each message.")] = 0,
     workers: Annotated[int, option(min=1, max=_MAX_WORKERS, help="With --group: how many messages at a time.")] = 20,

@@ -52,7 +52,7 @@ def _list_dead_letters(
     out: Output,
     group: OptionalGroupArgument = None,
     since: _SinceOption = None,
-    count: Annotated[int, option(min=1, help="At most so many, the oldest first.")] = 100,
+    count: Annotated[int, option(min=1, help="The maximum number, the oldest first.")] = 100,
 ) -> None:
     """List groups that have dead letters, or the dead letters of one."""
     start = _parse_since(since)
@@ -68,7 +68,7 @@ def _list_dead_letters(
         admin.groups.configs(group)
     out.print_rows(
         _COLUMNS,
-        _dead_letter_rows(client.config().namespace, found[:count]),
+        _marked_rows(admin, client.config().namespace, found[:count]),
         if_empty=f"group {group} has no dead letters",
     )
     if len(found) > count:
@@ -81,9 +81,9 @@ def _list_dead_letters(
 def _show_dead_letter(
     admin: "Admin", client: ClientOptions, out: Output, group: GroupArgument, message_id: _MessageIdArgument
 ) -> None:
-    """Show one dead letter whole, with its attempts and its body."""
+    """Show one dead letter whole, with its attempts, its last error and its body."""
     dead = admin.dead_letters.find(group, message_id)
-    (row,) = _dead_letter_rows(client.config().namespace, [dead])
+    (row,) = _marked_rows(admin, client.config().namespace, [dead])
     if out.is_table:
         out.print_object(
             {name: value for name, value in row.items() if name not in ("body", "body_encoding", "beginning")}
@@ -132,14 +132,14 @@ def _resend_dead_letters(
 
     consequence = f"{_count_text(count)} would be redelivered to group {group}"
     if dry_run:
-        out.print_rows(_COLUMNS, _dead_letter_rows(client.config().namespace, chosen()))
+        out.print_rows(_COLUMNS, _marked_rows(admin, client.config().namespace, chosen()))
         print_note(f"{consequence}; nothing was sent")
         return
     if not count:
         out.print_result(f"group {group} has no such dead letters", group=group, sent=0)
         return
     if not yes:
-        _print_preview(_dead_letter_rows(client.config().namespace, islice(chosen(), _PREVIEW_ROWS)), count)
+        _print_preview(_marked_rows(admin, client.config().namespace, islice(chosen(), _PREVIEW_ROWS)), count)
     confirm(consequence, yes)
     sent = _resend_all(admin, chosen(), count)
     out.print_result(
@@ -189,12 +189,18 @@ _COLUMNS = columns(
     "to:sent to",
     "#attempts",
     "given_up_at:given up",
+    "error",
+    "resent_at:resent",
     "keys",
     "tags",
     "beginning:body",
     given_up_at=format_time,
+    error=lambda error: body_preview(error.encode()),
+    resent_at=format_time,
 )
-_EXPORT_FIELDS = ("message_id", "to", "attempts", "given_up_at", "keys", "tags", "body", "body_encoding", "properties")
+_EXPORT_FIELDS = (
+    *("message_id", "to", "attempts", "given_up_at", "error", "keys", "tags", "body", "body_encoding", "properties"),
+)
 
 
 def _parse_since(since: str | None) -> datetime | None:
@@ -228,7 +234,8 @@ def _end_offsets(admin: "Admin", group: str, start: datetime | None) -> "dict[Qu
 def _print_preview(rows: Iterable[Mapping[str, object]], count: int) -> None:
     for row in rows:
         tried = pluralize(int(str(row["attempts"])), "attempt")
-        print_note(f"{row['message_id']} to {row['to']}, given up after {tried}: {row['beginning']}")
+        resent = f", resent at {row['resent_at']:%Y-%m-%d %H:%M:%S} UTC" if row["resent_at"] else ""
+        print_note(f"{row['message_id']} to {row['to']}, given up after {tried}{resent}: {row['beginning']}")
     if count > _PREVIEW_ROWS:
         print_note(f"and {count - _PREVIEW_ROWS} more, which --dry-run lists")
 
@@ -250,7 +257,7 @@ def _resend_all(admin: "Admin", found: "Iterable[StoredMessage]", count: int) ->
 
 
 def _dead_letter_rows(namespace: str, found: "Iterable[StoredMessage]") -> Iterator[dict[str, object]]:
-    from steelyard.client.admin.dead_letters import dead_letter_topic
+    from steelyard.client.admin.dead_letters import dead_letter_error, dead_letter_topic
     from steelyard.client.namespace import ClientNamespace
 
     names = ClientNamespace(namespace)
@@ -260,8 +267,17 @@ def _dead_letter_rows(namespace: str, found: "Iterable[StoredMessage]") -> Itera
             "to": names.unwrap(dead_letter_topic(dead)) or None,
             "attempts": dead.reconsume_times,
             "given_up_at": dead.stored_at,
+            "error": dead_letter_error(dead),
             "beginning": body_preview(dead.body),
         }
+
+
+def _marked_rows(admin: "Admin", namespace: str, found: "Iterable[StoredMessage]") -> Iterator[dict[str, object]]:
+    """Yield the rows of dead letters, with when and by which client each was resent."""
+    letters = iter(found)
+    while page := list(islice(letters, _PAGE_SIZE)):
+        for row, mark in zip(_dead_letter_rows(namespace, page), admin.dead_letters.resends(page), strict=True):
+            yield row | {"resent_at": mark and mark.at, "resent_by": mark and mark.by}
 
 
 def _count_text(messages: int) -> str:

@@ -145,7 +145,7 @@ def _watch_group(
     client: ClientOptions,
     group: GroupArgument,
     every: Annotated[str, option(metavar="SPAN", help="How often to refresh.")] = "500ms",
-    count: Annotated[int | None, option(min=1, help="Stop after so many changes.")] = None,
+    count: Annotated[int | None, option(min=1, help="Stop after this many changes.")] = None,
 ) -> None:
     """Show who owns which queue, refreshed until Ctrl-C.
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def watch_group(config: "ClientConfig", group: str, *, interval_s: float, count: int | None, is_terminal: bool) -> None:
-    """Show a group until stopped, or until it changed so many times."""
+    """Show a group until stopped, or until it changed this many times."""
     with stop_on_signals() as stop, Admin(config) as admin, ExitStack() as stack:
         console = make_console()
         live = stack.enter_context(Live(console=console, auto_refresh=False)) if is_terminal else None

@@ -17,6 +17,8 @@ from steelyard.cli.shared.units import format_time
 if TYPE_CHECKING:
     from steelyard.client.sync.admin import Admin
 
+_RUNNING_FIELDS = ("handler", "worker", "queue", "offset", "message_id", "messages", "running_ms", "stack")
+
 app = CommandGroup("member", "Show the members of a group.")
 
 
@@ -68,9 +70,13 @@ def _show_member(
     out: Output,
     group: GroupArgument,
     member: MemberArgument,
-    stacks: Annotated[bool, option(help="Also the stack of each of its threads.")] = False,
+    stacks: Annotated[bool, option(help="Also the stacks of all its threads; of Java, jstack.")] = False,
 ) -> None:
-    """Ask a member for its queues and its throughput."""
+    """Ask a member for its queues, its throughput, and what each running handler does.
+
+    The last is the Python stack of the handler with its message, and how long it has had it. For members in Java use
+    --stacks.
+    """
     from steelyard.client.describe import short_names
 
     names = short_names(each.id for each in admin.groups.members(group))
@@ -85,7 +91,10 @@ def _show_member(
     queues = [fields_of(each) for each in status.queues]
     rates = dict(sorted(status.topics.items()))
     if out.format in (OutputFormat.JSON, OutputFormat.JSONL):
-        details = {"queues": queues, "topics": rates, **({"stacks": status.stacks} if stacks else {})}
+        running = None if status.running is None else [fields_of(each, *_RUNNING_FIELDS) for each in status.running]
+        details = {"queues": queues, "topics": rates, "running": running}
+        if stacks:
+            summary["stacks"] = status.stacks
         out.print_object(summary | details)
         return
     if out.is_table:
@@ -104,9 +113,11 @@ def _show_member(
             columns("topic", "#handled_tps:handled/s", "#failed_tps:failed/s", "#handle_ms:ms each"),
             ({"topic": topic, **fields_of(rate)} for topic, rate in rates.items()),
         )
+        dump = "\n".join(f"{each}\n{each.stack}" for each in status.running or ())
         if stacks:
-            for line in (status.stacks or "it does not report the stacks of its threads").splitlines():
-                out.print_result(line)
+            dump = status.stacks or "it does not report the stacks of its threads"
+        for line in dump.splitlines():
+            out.print_result(line)
 
 
 def _subscription_texts(filters: Mapping[str, str]) -> list[str]:

@@ -131,7 +131,7 @@ def _find_messages(
     key: Annotated[str, argument(metavar="KEY", help="One of its keys.")],
     since: Annotated[str | None, option(metavar="TIME", help="Only messages stored since then.")] = None,
     until: _UntilOption = None,
-    count: Annotated[int, option(min=1, max=64, help="At most so many, the newest.")] = 64,
+    count: Annotated[int, option(min=1, max=64, help="The maximum number, the newest.")] = 64,
 ) -> None:
     """Find the messages of a topic that have a key, oldest first."""
     now = datetime.now(UTC)
@@ -168,7 +168,7 @@ def _list_messages(
     ] = None,
     until: _UntilOption = None,
     tags: Annotated[str | None, option(help="Only these: 'paid || refunded'.")] = None,
-    count: Annotated[int, option(min=1, max=_MAX_COUNT, help="At most so many.")] = 20,
+    count: Annotated[int, option(min=1, max=_MAX_COUNT, help="The maximum number.")] = 20,
 ) -> None:
     """List messages of a topic by time: the newest, or those from a place on."""
     now = datetime.now(UTC)
@@ -254,7 +254,7 @@ def _redeliver_message(
     ] = None,
     topic: TopicOption = None,
 ) -> None:
-    """Have a member of a group handle a message now, whatever the group has consumed; no offset changes.
+    """Have a member of a group handle a message now, also one that the group has consumed; no offset changes.
 
     The exit code is 0 if the member succeeds, and 1 if not.
     """
@@ -308,7 +308,7 @@ def _show_index(
     topic: TopicArgument,
     queue: Annotated[str, option(metavar="BROKER:ID", help="The queue.")],
     start: Annotated[int, option("--from", min=0, help="The first offset.")] = 0,
-    count: Annotated[int, option(min=1, max=_MAX_INDEX_ROWS, help="At most so many.")] = 20,
+    count: Annotated[int, option(min=1, max=_MAX_INDEX_ROWS, help="The maximum number.")] = 20,
     group: Annotated[str | None, option(help="Also whether this group's subscription matches.")] = None,
 ) -> None:
     """Show the consume queue of a queue: position and size of each message in the log, and the hash of its tag."""

@@ -213,7 +213,8 @@ def _archive(
     to: Annotated[str, option(metavar="DIR", help="Directory of the Parquet files.")],
     source: _StreamArguments = _FROM_FIRST,
     merge: Annotated[
-        int, option(metavar="FILES", help="Merge the small files of a day once there are so many; 0 never merges.")
+        int,
+        option(metavar="FILES", help="Merge the small files of a day once there are this many; 0 never merges."),
     ] = 32,
     dry_run: _PipelineDryRunOption = False,
     spark: SparkRunOptions = _HERE,
@@ -312,7 +313,7 @@ def _replay(
     source: Annotated[str, option("--from", metavar="DIR", help="What `archive` wrote.")],
     to_topic: Annotated[str, option(help="Where to send it.")],
     rate: Annotated[
-        str | None, option(help="At most so many: 10k/s, 600/min.", show_default="as fast as can be")
+        str | None, option(help="The maximum rate: 10k/s, 600/min.", show_default="as fast as can be")
     ] = None,
     condition: Annotated[
         str | None, option("--where", metavar="SQL", help="Only rows such as: day >= '2026-11-01'.")
@@ -373,7 +374,7 @@ def _balance(
         list[Path] | None,
         option(metavar="FILE", help="What members wrote with `consume --events json`; can be repeated."),
     ] = None,
-    watch: Annotated[str, option(metavar="SPAN", help="Watch the group for so long first.")] = "0s",
+    watch: Annotated[str, option(metavar="SPAN", help="Poll the group this long first.")] = "0s",
     top: Annotated[int, option(help="How many of the heaviest keys to name.")] = 20,
     key: Annotated[
         str | None,

@@ -99,7 +99,7 @@ def _read_file(name: str) -> bytes:
 
 
 def example_input(queues: int, members: int) -> _PlanInput:
-    """Return a group of so many queues and members: one topic on two brokers in two rooms, members in turn in each."""
+    """Return a group of this size: one topic on two brokers in two rooms, members in turn in each."""
     if not 1 <= queues <= MAX_QUEUES:
         raise ConfigurationError(f"{queues} queues cannot be drawn", next_step=f"give 1 to {MAX_QUEUES}")
     half = (queues + 1) // 2

@@ -125,7 +125,7 @@ class _JsonMessage(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def from_bodies(template: MessageTemplate, texts: Iterable[str], count: int) -> Iterator[_MessageToSend]:
-    """Yield a message for each text, and all of them so many times."""
+    """Yield a message for each text, and all of them again, ``count`` times in all."""
     # Bytes that are not UTF-8 reach Python as surrogates: this restores them.
     made = [template.make(text.encode(errors="surrogateescape")) for text in texts]
     return chain.from_iterable(repeat(made, count))
@@ -411,10 +411,10 @@ def send(
     count: Annotated[
         int | None,
         option(
-            min=0, help="Send --body so many times; of lines, no more than so many.", show_default="1, or all lines"
+            min=0, help="Send --body this many times; of lines, the maximum number.", show_default="1, or all lines"
         ),
     ] = None,
-    rate: Annotated[float | None, option(min=0.001, help="At most so many a second.")] = None,
+    rate: Annotated[float | None, option(min=0.001, help="The maximum number of messages a second.")] = None,
     group: Annotated[str, option(help="The producer group.")] = "DEFAULT_PRODUCER",
     pattern: Annotated[
         str | None,

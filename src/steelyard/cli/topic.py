@@ -309,7 +309,7 @@ def _order_topic(
         list[str] | None,
         option(
             metavar="BROKER:QUEUES",
-            help="Fix the list to so many queues of a broker; can be repeated. 'all' for those it has now.",
+            help="Fix the list to this number of queues of a broker; can be repeated. 'all' for those it has now.",
         ),
     ] = None,
     clear: Annotated[bool, option(help="Remove the list.")] = False,

@@ -314,7 +314,7 @@ class BrokerConnection:
         self._connection = None
         self.last_error = f"{self._connection_address}: {why}"
         self.failures += 1
-        _log.debug("the connection to %s is gone: %s", self._connection_address, why)
+        _log.debug("the connection to %s was lost: %s", self._connection_address, why)
         self._fail_all_requests(ConnectionClosed(self.last_error))
         self._settings.on_lost(self, True)
         if self._is_closed:

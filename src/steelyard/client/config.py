@@ -95,6 +95,11 @@ class ClientConfig:
             return None
         return Credentials(self.access_key, self.secret_key, self.token)
 
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What must not be written anywhere, the longest first: one may be part of another."""
+        return tuple(sorted(filter(None, (self.access_key, self.secret_key, self.token)), key=len, reverse=True))
+
     def tls_context(self) -> "ssl.SSLContext | None":
         """Return the TLS context of connections; None without TLS."""
         if self.tls is False:

@@ -109,7 +109,9 @@ def message_history(message: StoredMessage) -> MessageHistory:
 
 def _unreadable(message: StoredMessage) -> str | None:
     found = decompress_message(message)
-    return found.why if isinstance(found, UnreadableMessage) else message.properties.get(names.UNREADABLE_REASON)
+    if isinstance(found, UnreadableMessage):
+        return found.why
+    return message.properties.get(names.ERROR) if names.UNREADABLE_SYS_FLAG in message.properties else None
 
 
 def _integer_property(found: Mapping[str, str], name: str) -> int | None:

@@ -68,6 +68,6 @@ def resolve_epoch_ms(when: TimeOrAge, *, now_ms: int) -> int:
         return max(0, now_ms - when // timedelta(milliseconds=1))
     if not isinstance(when, datetime):
         raise ConfigurationError(
-            f"a {type(when).__name__} is no time", next_step="give a datetime, or a timedelta for so long ago"
+            f"a {type(when).__name__} is no time", next_step="give a datetime, or a timedelta (relative to now)"
         )
     return to_epoch_ms(when)

@@ -195,7 +195,7 @@ class MemberProtocol:
         topic, broker, _ = action.queue
         note = (
             f"{broker} does not report whether group {self._options.group} has offsets: it reads queues of {topic} "
-            "from their first message, whatever its start position is"
+            "from their first message, and not from its start position"
         )
         notes = () if (broker, topic) in self._noted_topics else (note,)
         self._noted_topics.add((broker, topic))

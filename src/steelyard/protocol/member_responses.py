@@ -91,7 +91,7 @@ def decode_response(
             )
         case LockQueues() | RenewLocks() if _is_forbidden(response):
             return events.LockFailed(action.broker, action.queues, is_forbidden=True)
-        case SendBackMessage() if action.unreadable_reason and code in STORED_CODES:
+        case SendBackMessage() if action.as_copy and code in STORED_CODES:
             return events.SentBack(action.queue, action.generation, action.offset)
         case SendHeartbeat():
             return events.HeartbeatFailed(action.broker, response.remark or f"answered with {code}")

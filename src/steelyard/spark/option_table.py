@@ -112,7 +112,7 @@ offsetPollMs (stream, 50): How long a stream caches the max offsets of queues; S
 pullDepth (read, 16): How many pulls of one task are in flight at a time.
 pullMessages (read, 1000): How many messages one pull requests; a broker has its own limit, 32 by default on Apache's.
 # writing
-topic (write): The topic of all rows, whatever their column says; without it the column of each row decides.
+topic (write): The topic of all rows, which overrides their column; without it the column of each row decides.
 sendDepth (write, 16): How many batches of one task are in flight at a time.
 maxBatchBytes (write, 1m): The maximum size of a batch of messages; a broker accepts 4 MiB.
 maxMessageBytes (write, 4m): The maximum size of a body; a larger one fails the task before anything of its Arrow

@@ -17,7 +17,7 @@ class StoreOptions:
     """Size of a log file. A directory that already has log files keeps their size."""
 
     keep_ms: int | None = 72 * _HOUR_MS
-    """Log files whose newest message is older than this are removed; None keeps them whatever their age."""
+    """Log files whose newest message is older than this are removed; None keeps them at any age."""
 
     keep_bytes: int | None = None
     """The oldest log files are removed while the log is larger than this."""

@@ -8,9 +8,14 @@ from tests.docs.generated.sources import cell, first_sentence
 
 _ERRORS = """# Errors
 
-Whatever Steelyard raises on purpose is in one tree, `steelyard.errors`. A message is a sentence that says what happened
-and where, and then what to do next. Facts are attributes of the error. `fault` says whose fault it is, `retry` whether
-trying again can help: a program decides by asking the error, and needs no list of its own.
+All errors that Steelyard raises on purpose are in one tree, `steelyard.errors`. A message is a sentence that says
+what happened and where, and then what to do next. Facts are attributes of the error. `fault` says whose fault it is,
+`retry` whether trying again can help: a program decides by asking the error, and needs no list of its own.
+
+```text
+steelyard.errors.TopicNotFound: topic 'ordres' does not exist on localhost:9876 (asked broker-0, broker-1).
+  Did you mean 'orders'? Create it with: steelyard topic create ordres
+```
 
 Where Python has a class of its own, an error is that, too: `except TimeoutError` catches `TimedOut`, and `except
 ConnectionError` catches `CannotConnect`.

@@ -11,7 +11,7 @@ from tests.docs.generated.sources import cell
 
 _ABOUT = f"""# Metrics
 
-The page of a cluster answers at `/metrics` in Prometheus' text format, and in OpenMetrics for who asks for it:
+The dashboard of a cluster serves `/metrics` in Prometheus' text format, or in OpenMetrics on request:
 
 ```sh
 curl http://127.0.0.1:{DASHBOARD_PORT}/metrics
@@ -25,7 +25,7 @@ in the folder `deploy/` of the source.
   servers go on meanwhile.
 - `steelyard dashboard --namesrv …` stands beside a cluster that runs elsewhere, ours or Apache's, and tells what an
   administrator may ask for: `steelyard_broker_reached`, lag, members, what came in and went out, under the same names.
-  A label that nobody tells is empty there, and a number that nobody tells is missing. An answer is good for ten
+  A label that is not reported is empty there, and a number that is not reported is missing. An answer is good for ten
   seconds.
 
 What is counted begins at nothing with its process. Every family has the labels `cluster`, `node_type` and `node_id`,

@@ -114,7 +114,7 @@ def _life() -> str:
             20, 440, "bold: the usual way round. dashed: what else may happen.", anchor="start", fill=PALE, size=12
         )
         yield label(
-            20, 458, "green: nobody else may start with it while it is here.", anchor="start", fill=PALE, size=12
+            20, 458, "green: no other member may start with it while it is here.", anchor="start", fill=PALE, size=12
         )
 
     return picture(800, 474, "The life of a queue at one member", shapes())

@@ -170,9 +170,9 @@ def describe_change(change: QueueChange) -> str:
         case ChangeReason.KEPT:
             return f"{queue} stays with {now}"
         case ChangeReason.NEW_QUEUE:
-            return f"{queue} goes to {now}: nobody had it before"
+            return f"{queue} goes to {now}: it had no owner"
         case ChangeReason.UNOWNED:
-            return f"{queue} goes {f'from {before} ' if before else ''}to nobody: the plan leaves it out"
+            return f"{queue} gets no owner{f' after {before}' if before else ''}: the plan leaves it out"
         case ChangeReason.OWNER_LEFT:
             reason = f"{before} left"
         case ChangeReason.SURPLUS:
@@ -206,5 +206,5 @@ def describe_plan(explanation: Explanation) -> list[str]:
         for overlap in e.overlaps
     )
     lines += (f"{member} gets nothing" for member in e.idle)
-    lines += (f"{queue} is not there any more" for queue in e.gone)
+    lines += (f"{queue} does not exist any more" for queue in e.gone)
     return lines

@@ -161,8 +161,12 @@ class SendBackMessage(Action, frozen=True):
     message: object
     delay_level: int = 0
     """0 lets the broker choose by the number of attempts; -1 sends it to the dead letters."""
-    unreadable_reason: str = ""
-    """Why it cannot be read: then it goes to the dead letters, with this as a property."""
+    error: str = ""
+    """Why it failed, which the retry or the dead letter has as a property."""
+    as_copy: bool = False
+    """Whether to send a copy to the dead letters instead, since 36 brings no error to Apache's brokers."""
+    is_unreadable: bool = False
+    """Whether its body cannot be read: the copy is not marked as compressed."""
 
 
 class UnregisterMember(BrokerAction, frozen=True):

@@ -343,7 +343,7 @@ class GroupAssignment:
         if name == wanted:
             kind, why = "restored", "all members run Steelyard, and are few enough to be probed"
         elif snapshot.has_foreign:
-            kind, why = "degraded", "some members run another client, and all must share alike"
+            kind, why = "degraded", "some members run another client, and all need one strategy"
         else:
             kind, why = "degraded", f"{wanted} needs the owners, and there are too many members to probe"
-        return [MemberReport(kind, f"group {self._options.group} shares queues by {name} now, not by {before}: {why}")]
+        return [MemberReport(kind, f"group {self._options.group} uses strategy {name} now, not {before}: {why}")]

@@ -10,6 +10,7 @@ from enum import Enum
 
 from msgspec import Struct
 
+from steelyard.balance.group.actions import SendBackMessage
 from steelyard.balance.group.inflight_window import InflightWindow
 from steelyard.balance.group.queue_states import QueueState
 from steelyard.model import Queue
@@ -127,8 +128,8 @@ class ProcessQueue:
     finished_while_draining: list[int] = field(default_factory=list)
     sending_back: dict[int, tuple[object, int]] = field(default_factory=dict)
     """Messages whose send-back is unanswered: message and attempt, by offset."""
-    owed_retries: tuple[tuple[int, object, int, int, str], ...] = ()
-    """To be sent back once ownership is proven: offset, message, attempt, delay level, why unreadable."""
+    owed_retries: tuple[tuple[SendBackMessage, int], ...] = ()
+    """To be sent back once ownership is proven, each with its attempt."""
     is_suspended: bool = False
     """It pauses after a failure, since it is orderly."""
     stopped_at: tuple[int, str] | None = None

@@ -59,7 +59,7 @@ _CODES_BY_ERROR: tuple[tuple[ExitCode, tuple[type[errors.SteelyardError], ...]],
 def exit_code_for(error: errors.SteelyardError) -> ExitCode:
     """Return the exit code of an error.
 
-    >>> exit_code_for(errors.NoNameServer("nobody is at localhost:9876")).name
+    >>> exit_code_for(errors.NoNameServer("no name server at localhost:9876")).name
     'UNREACHABLE'
     """
     for code, kinds in _CODES_BY_ERROR:

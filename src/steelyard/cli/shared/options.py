@@ -247,7 +247,7 @@ DryRunOption = Annotated[bool, option("--dry-run", help="Show what would be done
 def confirm(consequence: str, yes: bool) -> None:
     """Ask a person to confirm ``consequence``, a sentence; without a terminal ``--yes`` is required.
 
-    Nobody can answer without a terminal, and a job that hangs is worse than one that fails.
+    Without a terminal no answer is possible, and a job that hangs is worse than one that fails.
     """
     if yes:
         return

@@ -177,7 +177,7 @@ def _print_object(values: Mapping[str, object]) -> None:
 
 
 def _set_stdout_encoding(encoding: str | None) -> None:
-    """Escape characters that cannot be encoded; output for programs is UTF-8, whatever the terminal."""
+    """Escape characters that cannot be encoded; output for programs is always UTF-8."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(encoding=encoding, errors="backslashreplace")
 

@@ -288,7 +288,7 @@ class AccessAdmin(AdminPart):
                 error.remark,
                 code=error.code,
                 server=str(server),
-                what=f"{server} keeps no users: it is set up without them, and lets everybody in",
+                what=f"{server} keeps no users: access control is off, and every client is accepted",
                 next_step=f"it needs {_PROVIDER} and authenticationEnabled in its file of settings",
             ) from None
 

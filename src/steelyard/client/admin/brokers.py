@@ -347,7 +347,7 @@ class GroupLag:
 
     @property
     def lag(self) -> int:
-        """How many messages wait."""
+        """The lag in messages."""
         return max(0, self.end - self.committed)
 
 

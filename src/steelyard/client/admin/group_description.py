@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from msgspec import structs
+
 from steelyard.balance.assignors import AssignmentPlan, Strategy, StrategyFunction, find_strategy, plan
 from steelyard.balance.assignors.explain import Explanation, explain
 from steelyard.balance.assignors.strategy import uses_owners
@@ -34,7 +36,7 @@ from steelyard.model import BrokerAddresses, Queue, sort_names, sort_queues, utf
 from steelyard.model.finding import Finding, Severity
 from steelyard.model.reserved_names import RETRY_PREFIX
 from steelyard.wire.bodies import decode_body
-from steelyard.wire.bodies.members import ConsumerConnections, ConsumerRunningState
+from steelyard.wire.bodies.members import ConsumerConnections, ConsumerRunningState, RunningHandler
 from steelyard.wire.codes import RequestCode, ResponseCode, release_name
 from steelyard.wire.headers.common import GroupRequest
 from steelyard.wire.headers.group import GetConsumerRunningState
@@ -86,7 +88,7 @@ class GroupQueue:
 
     @property
     def lag(self) -> int | None:
-        """How many messages wait; None where that is not known."""
+        """The lag in messages; None where that is not known."""
         return None if self.committed is None or self.end is None else max(0, self.end - self.committed)
 
 
@@ -128,7 +130,7 @@ class GroupDescription:
     >>> facts = GroupFacts(group="billing", at_ms=0, members=(member,), queues=(queue,), locked={queue: "c1@sy1"},
     ...               our_brokers=frozenset({"broker-a"}), progress={queue: ProgressSample(0, 5, 9)})
     >>> print(describe_group(facts))
-    group billing has 1 member and 1 queue of orders, shared by STICKY; 4 messages wait
+    group billing has 1 member and 1 queue of orders, strategy STICKY; lag 4
     c1@sy1 at 10.0.0.1:5000 has 1 queue with 4 messages: orders@broker-a:0
     """
 
@@ -147,7 +149,7 @@ class GroupDescription:
 
     @property
     def lag(self) -> int:
-        """How many messages wait in all."""
+        """The lag of all queues, in messages."""
         return sum(each.lag or 0 for each in self.queues)
 
     @property
@@ -291,10 +293,8 @@ def _summary_line(view: GroupDescription) -> str:
     retries = sum(each.queue.topic.startswith(RETRY_PREFIX) for each in view.queues)
     queues = _count(len(view.queues) - retries, "queue") + (f" of {_join_some(topics)}" if topics else "")
     queues += f" (and {retries} of retries)" if retries else ""
-    how = ", each member reads all" if view.broadcast else f", shared by {view.strategy}" if view.strategy else ""
-    return f"group {view.group} has {members} and {queues}{how}; {_count(view.lag, 'message')} wait" + (
-        "s" if view.lag == 1 else ""
-    )
+    how = ", each member reads all" if view.broadcast else f", strategy {view.strategy}" if view.strategy else ""
+    return f"group {view.group} has {members} and {queues}{how}; lag {view.lag:,}"
 
 
 def _member_line(view: GroupDescription, member: MemberDescription) -> str:
@@ -372,7 +372,7 @@ def _choose_strategy(
         return find_strategy(name)
     except ConfigurationError as error:
         raise ConfigurationError(
-            f"group {view.group} shares by {name}, which cannot be tried out here ({error.what})",
+            f"group {view.group} has strategy {name}, which cannot be tried out here ({error.what})",
             next_step="give the strategy itself, or another one",
         ) from None
 
@@ -429,6 +429,8 @@ class MemberStatus:
     settings: Mapping[str, str]
     subscriptions: Mapping[str, str]
     """The filter of each topic: tags, or an expression."""
+    running: tuple[RunningHandler, ...] | None = None
+    """Its handlers that run now, those that run for longest first; None if it does not report them."""
     stacks: str | None = None
     """The stacks of its threads, if they were requested and the member sends them."""
 
@@ -518,6 +520,9 @@ async def running_state(
 
 def member_status(namespace: ClientNamespace, member: str, state: ConsumerRunningState) -> MemberStatus:
     """Make the public value of a member's state."""
+    running = None if state.steelyard is None else state.steelyard.running
+    if running is not None:
+        running = tuple(structs.replace(each, queue=namespace.unwrap_queue(each.queue)) for each in running)
     return MemberStatus(
         member,
         tuple(
@@ -539,6 +544,7 @@ def member_status(namespace: ClientNamespace, member: str, state: ConsumerRunnin
         },
         dict(state.properties),
         member_filters(namespace, state),
+        running,
         state.thread_dump,
     )
 

@@ -62,7 +62,7 @@ class GroupSummary:
     """How it gets its messages: push, pull or pop; None while no member is online."""
     broadcast: bool
     lag: int
-    """How many messages wait, where it has offsets."""
+    """The lag in messages, where it has offsets."""
     tps: float
 
 
@@ -120,7 +120,10 @@ class GroupAdmin(RebalanceHistory):
         return found
 
     async def member_status(self, group: str, member: str, *, stacks: bool = False) -> MemberStatus:
-        """Return what a member holds and how fast it is; with ``stacks`` also the stacks of its threads."""
+        """Return what a member holds, how fast it is, and what its handlers do now.
+
+        With ``stacks`` also the stacks of all its threads; of a Java member, that is its jstack.
+        """
         places = await self._session.broker_places()
         online = {each.id: each for each in await self.members(group)}
         if member not in online:
@@ -129,8 +132,13 @@ class GroupAdmin(RebalanceHistory):
                 what=f"group {group} has no member {member!r}",
                 next_step=f"online are: {', '.join(online) or 'none'}",
             )
-        state = await running_state(self._session, self._namespace.wrap(group), online[member], places, stacks=stacks)
-        return member_status(self._namespace, member, state)
+        # A Java program stops for a moment to report its stacks.
+        asks_stacks = stacks or online[member].ours
+        state = await running_state(
+            self._session, self._namespace.wrap(group), online[member], places, stacks=asks_stacks
+        )
+        status = member_status(self._namespace, member, state)
+        return status if stacks else replace(status, stacks=None)
 
     async def configs(self, name: str) -> dict[str, GroupConfig]:
         """Return a group's settings by broker."""

@@ -9,6 +9,7 @@ A body that cannot be decompressed is returned as it is stored: administrators w
 """
 
 import builtins
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -288,19 +289,9 @@ class MessageAdmin(AdminPart):
     async def _by_key(
         self, topic: str, key: str, *, most: int, start_ms: int = 0, end_ms: int = _FOREVER_MS, unique: bool = False
     ) -> builtins.list[StoredMessage]:
-        full = self._namespace.wrap(topic)
-        route = await self._session.require_route(full)
-        fields = QueryMessages(full, key, most, start_ms, end_ms, by_unique_key=unique)
-        found: list[StoredMessage] = []
-        for place, answer in await self._session.request_each(route.brokers, RequestCode.QUERY_MESSAGE, fields):
-            if answer.code not in (ResponseCode.QUERY_NOT_FOUND, ResponseCode.NO_MESSAGE):
-                found += self._decode(check_ok(answer, place.name).body, place.name)
-        right = {
-            (message.queue, message.offset): message
-            for message in found
-            if message.topic == topic and (message.properties.get(UNIQUE_KEY) == key if unique else key in message.keys)
-        }
-        return sorted(right.values(), key=lambda message: message.stored_ms)
+        route = await self._session.require_route(self._namespace.wrap(topic))
+        fields = QueryMessages(route.topic, key, most, start_ms, end_ms, by_unique_key=unique)
+        return await query_messages(self._session, route.brokers, fields)
 
     def _decode(self, body: bytes, broker: str) -> builtins.list[StoredMessage]:
         return [*map(self._namespace.unwrap_stored, decode_sealed_messages(StoredMessage, body, broker))]
@@ -375,6 +366,21 @@ class MessageAdmin(AdminPart):
         # Many are stored in one millisecond: within one broker the position in the log decides.
         found.sort(key=lambda message: (message.stored_ms, message.queue.broker, message.position))
         return _decompress(found[-most:] if newest else found[:most], opened)
+
+
+async def query_messages(
+    session: AdminSession, brokers: Iterable[BrokerAddresses], query: QueryMessages
+) -> list[StoredMessage]:
+    """Return the messages that brokers find by a key, without those that only have its hash, oldest first."""
+    found: dict[tuple[Queue, int], StoredMessage] = {}
+    for place, answer in await session.request_each(brokers, RequestCode.QUERY_MESSAGE, query):
+        if answer.code in (ResponseCode.QUERY_NOT_FOUND, ResponseCode.NO_MESSAGE):
+            continue
+        for message in decode_sealed_messages(StoredMessage, check_ok(answer, place.name).body, place.name):
+            keys = (message.properties.get(UNIQUE_KEY),) if query.by_unique_key else message.keys
+            if query.key in keys and message.queue.topic == query.topic:
+                found[message.queue, message.offset] = session.namespace.unwrap_stored(message)
+    return sorted(found.values(), key=lambda message: message.stored_ms)
 
 
 def _decompress(found: list[StoredMessage], is_opened: bool) -> list[StoredMessage]:

@@ -73,7 +73,7 @@ class GroupOffset:
 
     @property
     def lag(self) -> int:
-        """How many messages wait."""
+        """The lag in messages."""
         return max(0, self.end - self.committed)
 
 
@@ -106,7 +106,7 @@ class GroupStats:
 
     @property
     def lag(self) -> int:
-        """How many messages wait."""
+        """The lag in messages."""
         return sum(row.lag for row in self.rows)
 
 
@@ -507,7 +507,7 @@ def _target_time(to: ResetTarget) -> int | None:
         return None
     raise ConfigurationError(
         f"a group cannot be moved to {to!r}",
-        next_step="give 'first', 'last', a datetime, a timedelta for so long ago, an offset, or {queue: offset}",
+        next_step="give 'first', 'last', a datetime, a timedelta (relative to now), an offset, or {queue: offset}",
     )
 
 

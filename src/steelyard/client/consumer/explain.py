@@ -43,7 +43,7 @@ class MemberExplanation:
     def __str__(self) -> str:
         count = len(self.members)
         who = pluralize(count, "member") if count else "no members yet"
-        lines = [f"group {self.group}: {who}, shared by {self.strategy}; this is {self.id}"]
+        lines = [f"group {self.group}: {who}, strategy {self.strategy}; this is {self.id}"]
         lines += [f"  {queue}" for queue in self.queues] or ["  no queues"]
         if self.others is None:
             if count > 1:

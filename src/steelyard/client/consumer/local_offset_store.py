@@ -143,7 +143,7 @@ class LocalOffsetStore(UserDict[Queue, int]):
                 _log.error("the offsets in %s cannot be read (%s); the last backup is tried", path, error)
                 continue
             if path.suffix == ".bak":
-                _log.error("the offsets are those of the backup %s: some messages may be handled again", path)
+                _log.error("the offsets are those of the backup %s: some messages may be redelivered", path)
             elif path == self._former:
                 _log.info("the offsets of %s go on in %s", path, self.path)
             self.is_changed = path != self.path

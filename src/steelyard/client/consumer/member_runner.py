@@ -332,7 +332,7 @@ class MemberRunner:
                     actions = self.member.step(waiting.popleft(), now_ms)
                 except ImpossibleEvent:
                     # A bug of ours with one queue: the other queues and events go on.
-                    _log.exception("the member %s met what cannot be", self.options.id)
+                    _log.exception("member %s: a bug of Steelyard, please report it", self.options.id)
                     continue
                 for action in actions:
                     self._perform(action, now_ms)

@@ -10,6 +10,8 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import cast
 
+from msgspec import structs
+
 from steelyard.balance.group.actions import HandleMessages, MemberReport
 from steelyard.balance.group.events import Pulled
 from steelyard.balance.group.options import ConsumeMode, MemberOptions
@@ -32,6 +34,7 @@ from steelyard.model import Queue, StoredMessage
 from steelyard.model.finding import Finding
 from steelyard.net.clock import now_ms, steady_ms
 from steelyard.protocol.request_reply import reply_request
+from steelyard.wire.bodies.members import RunningHandler
 
 _PERIOD_S = 1.0
 _SAVE_PERIODS = 5
@@ -114,6 +117,7 @@ class ConsumerRun:
             name=f"steelyard-{self._options.group}",
             observers=self._observers,
             max_open_bytes=options.queue_bytes,
+            secrets=self._session.config.secrets,
         )
         self._set_chunk_sizes(options)
         AdminRequests(self._session, self.member_runner, self.handler_pool)
@@ -155,7 +159,7 @@ class ConsumerRun:
         still = await self.handler_pool.close(_POOL_CLOSE_S)
         if still:
             _log.warning(
-                "%s of group %s ends while %d of its handlers still run; what they do may be done again elsewhere",
+                "%s of group %s ends while %d of its handlers still run; their messages will be redelivered",
                 self._session.client_id,
                 self._options.group,
                 still,
@@ -208,6 +212,13 @@ class ConsumerRun:
             self._member_options.group, message, body, unique_key=self._unique_keys.next(), now_ms=now_ms()
         )
         await self._session.request_ok(message.queue.broker, request)
+
+    def running_handlers(self) -> list[RunningHandler]:
+        """Return the handlers that run now, with queues as users name them. From any thread."""
+        names = self._session.namespace
+        return [
+            structs.replace(each, queue=names.unwrap_queue(each.queue)) for each in self.handler_pool.running_handlers()
+        ]
 
     def explain(self) -> MemberExplanation:
         """Explain what it does and why."""
@@ -299,4 +310,4 @@ class ConsumerRun:
             if self._offsets is not None:
                 self._offsets.save()
         except SteelyardError as error:
-            _log.warning("what was handled last may be handled again: %s", error)
+            _log.warning("the last offsets were not saved, so messages may be redelivered: %s", error)

@@ -86,7 +86,7 @@ _TRANSACTIONS = _catalog.counter("steelyard_client_transactions_total", "Transac
 _RECEIVED = _catalog.counter("steelyard_client_received_total", "Messages received.", _GROUP_LABELS)
 _HANDLED = _catalog.counter(
     "steelyard_client_handled_total",
-    "Messages given to handlers: done, failed, later (reoutcome) or left.",
+    "Messages given to handlers: done, failed, later (redelivered) or left.",
     (*_GROUP_LABELS, "became"),
 )
 _REBALANCES = _catalog.counter("steelyard_client_rebalances_total", "Rebalances of a member.", _MEMBER_LABELS)

@@ -215,7 +215,7 @@ class SendPreparer:
                 rotation = await self.find_rotation(topic)
         except TimeoutError:
             raise NoNameServer(
-                f"where topic {self._namespace.unwrap(topic)!r} is was not known in {options.timeout_ms} ms",
+                f"the route of topic {self._namespace.unwrap(topic)!r} was not found within {options.timeout_ms} ms",
                 next_step="check that the name servers are well, or give the send more time",
             ) from None
         return rotation, replace(options, spent_ms=steady_ms() - began_ms)

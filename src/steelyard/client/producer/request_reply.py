@@ -45,7 +45,7 @@ class RequestReply:
         except TransportError:
             raise  # of the send, and maybe a TimedOut
         except TimeoutError:
-            raise ReplyTimedOut(f"nobody replied to a request to {message.topic!r} in {timeout_ms} ms") from None
+            raise ReplyTimedOut(f"no reply to a request to {message.topic!r} within {timeout_ms} ms") from None
         finally:
             del self._waiting[correlation_id]
 

@@ -40,7 +40,7 @@ from steelyard.errors import (
 from steelyard.model import Queue, Subscription
 from steelyard.model.finding import Finding
 from steelyard.net.clock import steady_ms
-from steelyard.protocol.dead_letters import dead_letter_header
+from steelyard.protocol.dead_letters import unreadable_letter_header
 from steelyard.protocol.offset_lookup import (
     FindStartOffset,
     reports_missing_offsets,
@@ -172,7 +172,7 @@ class AssignedReader:
             try:
                 await self.commit()
             except SteelyardError as error:
-                _log.warning("how far the group %s is could not be stored: %s", self._options.group, error)
+                _log.warning("the offsets of group %s could not be committed: %s", self._options.group, error)
 
     def assignment(self) -> tuple[Queue, ...]:
         """Return the queues, in their given order."""
@@ -206,7 +206,7 @@ class AssignedReader:
     async def _send_dead_letter(self, buffer: QueueBuffer, message: ReceivedMessage, why: str) -> None:
         """Send a message to the dead letters, with retries until it is stored."""
         queue, tries = message.queue, 0
-        letter = Command(RequestCode.SEND_MESSAGE_V2, dead_letter_header(self._group, message, why), message.body)
+        letter = Command(RequestCode.SEND_MESSAGE_V2, unreadable_letter_header(self._group, message, why), message.body)
         while True:
             try:
                 answer = await self._session.broker_connection(queue.broker).request(letter, _DEAD_LETTER_TIMEOUT_MS)
@@ -301,9 +301,9 @@ class AssignedReader:
             try:
                 await self.commit()
             except TransportError as error:
-                _log.debug("how far the group %s is was not stored: %s", self._options.group, error)
+                _log.debug("the offsets of group %s were not committed: %s", self._options.group, error)
             except SteelyardError as error:
-                sentence = f"how far the group {self._options.group} is cannot be stored: {error}"
+                sentence = f"the offsets of group {self._options.group} cannot be committed: {error}"
                 self._warn_once(sentence, about=type(error))
 
     def _new_buffer(self, queue: Queue) -> QueueBuffer:
@@ -415,7 +415,7 @@ class AssignedReader:
 
 def _describe_progress(reader: _AssignedQueue) -> str:
     if reader.next is None:
-        return "where to begin is asked"
+        return "its start offset is requested"
     said = f"done up to {reader.low()}, {reader.buffer.count} wait and {len(reader.buffer.polled)} are polled"
     if reader.stopped:
         return f"{said}; it stands still at a message that cannot be read: {reader.stopped}"

@@ -224,7 +224,7 @@ class SubscribedReader:
         except TimeoutError:
             named = ", ".join(map(str, wait.targets))
             raise TimedOut(
-                f"how far {named} is was not confirmed in {_COMMIT_S:g} s", next_step="it is tried again by itself"
+                f"the commit of {named} was not confirmed in {_COMMIT_S:g} s", next_step="it is tried again by itself"
             ) from None
         finally:
             self._pending_commits.remove(wait)
@@ -260,7 +260,7 @@ class SubscribedReader:
         if self._notifications.has_changes:
             assignment = self.member.rebalancer.assignment
             members = len(assignment.members)
-            why = f"{members} member{'s' * (members != 1)}, shared by {assignment.strategy_name}"
+            why = f"{members} member{'s' * (members != 1)}, strategy {assignment.strategy_name}"
             queues = tuple(map(self._session.namespace.unwrap_queue, self.assignment()))
             self._notifications.rebalanced(now_ms(), self._session.client_id, queues, why)
         for wait in self._pending_commits:

@@ -1,14 +1,14 @@
 """The data of a balance report as one value: traffic by queue, key, broker and time, the group, its history. Pure.
 
 Traffic is aggregated by Spark (report/traffic_query.py): few values, however many messages there were. A *step* is a
-minute, or whatever divides the period into at most a hundred. Bytes are those of bodies as a consumer gets them.
+minute, or what divides the period into at most a hundred. Bytes are those of bodies as a consumer gets them.
 
 *Skew* is the maximum over the mean. 1.0 is even; 4.1 means that the busiest queue has 4.1 times the mean, and since a
 group is done only when its busiest queue is, everything takes 4.1 times as long as it could. Small numbers are uneven
 by chance: `Skew.is_uneven` requires more than chance explains.
 
 A finding names its figure and what it is compared with; advice is given only where the figures show the cause. What is
-wrong with the group itself is found by the rules of its description, as in ``steelyard group explain``.
+wrong with the group itself is not repeated here: ``steelyard group explain`` shows it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ from statistics import median
 from typing import Generic, TypeVar
 
 from steelyard.client.admin.group_description import GroupDescription
-from steelyard.client.describe import short_names, shorten_ids
+from steelyard.client.describe import short_names
 from steelyard.model import Queue
 from steelyard.model.finding import Finding, Severity
 from steelyard.pipelines.report.formatting import (
@@ -238,7 +238,6 @@ def measure_skew(loads: Mapping[T, float]) -> Skew[T]:
 _HEAVY_KEY_SHARE = 0.1  # a key with a larger share of all messages is reported
 _MOSTLY_ONE_KEY = 0.5  # a queue is busy because of one key if that key is a larger share of its surplus
 _LONG_GAP_MS = 5_000
-_SKEWED_LAG_SHARE = 0.5
 _MIN_LAG = 1_000
 _NAMED = 3
 
@@ -270,7 +269,6 @@ def report_findings(contents: ReportContents) -> list[Finding]:
         *_queue_findings(contents),
         *_key_findings(contents),
         *_broker_findings(contents),
-        *_group_findings(contents),
         *_member_findings(contents),
         *_lag_findings(contents),
         *_move_findings(contents),
@@ -355,19 +353,6 @@ def _broker_findings(contents: ReportContents) -> Iterator[Finding]:
         )
 
 
-def _group_findings(contents: ReportContents) -> Iterator[Finding]:
-    view, members, names = contents.group_view, contents.members(), contents.member_names()
-    if view is None:
-        return
-    for each in view.findings:
-        yield _finding(each.severity, printable(shorten_ids(each.message, names), 1_000))
-    group = printable(view.group)
-    if not members:
-        yield _finding(Severity.WARNING, f"group {group} has no members now, so no queue has an owner")
-    elif not view.broadcast and not any(each.queues for each in members):
-        yield _finding(Severity.WARNING, f"no member of group {group} owns a queue of {printable(contents.topic)}")
-
-
 def _member_findings(contents: ReportContents) -> Iterator[Finding]:
     members, names = contents.members(), contents.member_names()
     weighed = measure_skew({each.id: each.messages for each in members if each.queues})
@@ -392,20 +377,8 @@ def _member_findings(contents: ReportContents) -> Iterator[Finding]:
 
 
 def _lag_findings(contents: ReportContents) -> Iterator[Finding]:
-    lags, samples = contents.lags(), contents.lag_samples
-    weighed = measure_skew(lags)
-    if lags and not weighed.total:
-        yield _finding(Severity.OK, "there is no lag")
-    most, total, queue = weighed.max_load, sum(lags.values()), weighed.busiest
-    if weighed.parts > 1 and queue is not None and most > max(_MIN_LAG, _SKEWED_LAG_SHARE * total):
-        names = contents.member_names()
-        who = " and ".join(names.get(each, each) for each in contents.owners().get(queue, ())) or "no member"
-        yield _finding(
-            Severity.WARNING,
-            f"{format_percent(most, total)} of the lag of {format_count(total, 'message')} is in "
-            f"{format_queue(queue)}, owned by {who}",
-        )
-    if total and samples and samples[-1].messages > max(samples[0].messages, _MIN_LAG):
+    samples = contents.lag_samples
+    if samples and samples[-1].messages > max(samples[0].messages, _MIN_LAG):
         grown = format_count(samples[-1].messages - samples[0].messages, "message")
         took = format_duration(samples[-1].at_ms - samples[0].at_ms)
         yield _finding(Severity.WARNING, f"the lag grew by {grown} in {took}: the group does not keep up")
@@ -413,27 +386,23 @@ def _lag_findings(contents: ReportContents) -> Iterator[Finding]:
 
 def _move_findings(contents: ReportContents) -> Iterator[Finding]:
     history, names = contents.history, contents.member_names()
-    for both in history.overlaps[:_NAMED]:
-        who = f"{names[both.before.member]} and {names[both.after.member]}"
+    for both in history.overlaps[:1]:
+        more = f" (and {len(history.overlaps) - 1} more)" if len(history.overlaps) > 1 else ""
         yield _finding(
             Severity.ERROR,
-            f"{format_queue(both.after.queue)} had two owners, {who}, for {format_duration(both.span_ms)}: "
-            "messages of that time may be handled twice",
+            f"{format_queue(both.after.queue)} had two owners, {names[both.before.member]} and "
+            f"{names[both.after.member]}, for {format_duration(both.span_ms)}{more}: messages of that time may be "
+            "handled twice",
             "if they ran on two machines, first check that their clocks agree",
         )
-    if more := history.overlaps[_NAMED:]:
-        yield _finding(Severity.ERROR, f"queues had two owners {format_count(len(more), 'time')} more")
     if history.changes:
         moved, minimum = sum(len(change.moves) for change in history.changes), history.necessary_moves
-        changes = format_count(len(history.changes), "change")
-        message = f"{format_count(moved, 'queue')} moved in {changes}, and the minimum is {minimum}"
-        strategy = contents.group_view.strategy if contents.group_view is not None else None
-        if moved <= minimum:
-            yield _finding(Severity.OK, message)
-        else:
-            advice = "" if strategy and "STICKY" in strategy.upper() else "strategy='sticky' moves only the minimum"
-            message += f"; the group uses {printable(strategy)}" if strategy else ""
-            yield _finding(Severity.WARNING, message, advice)
+        changes = format_count(len(history.changes), "rebalance")
+        yield _finding(
+            Severity.OK if moved <= minimum else Severity.WARNING,
+            f"{format_count(moved, 'queue')} moved in {changes}, and the minimum is {minimum}",
+            "" if moved <= minimum else "strategy='sticky' moves only the minimum",
+        )
     if gaps := history.gaps_ms:
         longest = next(over for over in history.handovers if over.gap_ms == gaps[-1])
         yield _finding(
@@ -441,11 +410,6 @@ def _move_findings(contents: ReportContents) -> Iterator[Finding]:
             f"the median hand-over took {format_duration(median(gaps))}; the longest left "
             f"{format_queue(longest.after.queue)} without an owner for {format_duration(gaps[-1])}, between "
             f"{names[longest.before.member]} and {names[longest.after.member]}",
-        )
-    for member in history.silent[:_NAMED]:
-        yield _finding(
-            Severity.WARNING,
-            f"{names[member]} never released queues that others acquired: it was killed, or its event file ends there",
         )
 
 

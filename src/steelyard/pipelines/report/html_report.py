@@ -1,17 +1,16 @@
 """The report as one small HTML page that needs nothing else: no script, no font and no picture from elsewhere.
 
-It is readable on a small screen, in dark mode and on paper; its plot is inline SVG. Whatever comes from messages,
-members or brokers is text: it is escaped where it is written, and invisible characters are shown as escapes. The style
-sheet is report.css.
+It has what only a pass over all messages can tell, and the moves and the lag of the period; the state of the group is
+shown better by the dashboard and ``steelyard group explain``. It is readable on a small screen, in dark mode and on
+paper; its plots are bars beside the numbers. Text of messages, members and brokers is escaped where it is written, and
+invisible characters are shown as escapes. The style sheet is report.css.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from html import escape
 from importlib.resources import files
-from itertools import groupby
+from itertools import groupby, islice, zip_longest
 from statistics import median
-from typing import TYPE_CHECKING
 
 from steelyard.client.describe import shorten_ids
 from steelyard.model.finding import Finding, Severity
@@ -27,13 +26,9 @@ from steelyard.pipelines.report.formatting import (
     format_timestamp,
     printable,
 )
-
-if TYPE_CHECKING:
-    from steelyard.pipelines.report.ownership import QueueHolding
+from steelyard.pipelines.report.ownership import QueueHolding
 
 _MAX_ROWS = 5_000  # more would make the page too heavy; the Parquet table has all
-_MAX_LANES, _MAX_SPANS = 96, 10_000
-_LABEL_LENGTH, _LABELS_WIDTH, _LANES_WIDTH, _LANE_HEIGHT = 25, 176, 776, 18
 _SEVERITY_NAMES = {Severity.OK: "fine", Severity.WARNING: "look", Severity.ERROR: "wrong"}
 _SKEW_NOTE = (
     "Skew is the maximum over the mean. 1 is even; 4 means that the busiest has four times the mean, so that work "
@@ -96,6 +91,7 @@ def _sections(contents: ReportContents) -> Iterator[str]:
             )
             for each in traffic.queues
         ],
+        bars=[each.messages for each in traffic.queues],
     )
     yield _table(
         f"Keys: {format_count(traffic.distinct_keys, 'key')} in {format_count(traffic.keyed, 'message')}, "
@@ -112,6 +108,7 @@ def _sections(contents: ReportContents) -> Iterator[str]:
             )
             for each in traffic.keys
         ],
+        bars=[each.messages for each in traffic.keys],
     )
     members = sorted(contents.members(), key=lambda each: -each.messages)
     yield _table(
@@ -128,41 +125,35 @@ def _sections(contents: ReportContents) -> Iterator[str]:
             )
             for each in members
         ],
+        bars=[each.messages for each in members],
     )
+    samples = contents.lag_samples if len(contents.lag_samples) > 1 else ()
     yield _table(
         "Lag while it was polled",
         ("at, UTC", "#lag"),
-        [
-            (format_timestamp(each.at_ms), format_number(each.messages))
-            for each in (contents.lag_samples if len(contents.lag_samples) > 1 else ())
-        ],
+        [(format_timestamp(each.at_ms), format_number(each.messages)) for each in samples],
+        bars=[each.messages for each in samples],
     )
-    steps = [(at_ms, list(same)) for at_ms, same in groupby(traffic.steps, key=lambda step: step.at_ms)]
+    steps = [
+        (at_ms, *map(sum, zip(*((step.messages, step.body_bytes) for step in same), strict=True)))
+        for at_ms, same in groupby(traffic.steps, key=lambda step: step.at_ms)
+    ]
     yield _table(
         f"Over time: every {format_duration(traffic.step_ms)}, by when messages were stored",
         ("from, UTC", "#messages", "#bytes"),
-        [
-            (
-                format_timestamp(at_ms),
-                format_number(sum(step.messages for step in same)),
-                format_bytes(sum(step.body_bytes for step in same)),
-            )
-            for at_ms, same in steps
-        ],
+        [(format_timestamp(at_ms), format_number(messages), format_bytes(size)) for at_ms, messages, size in steps],
+        bars=[messages for _, messages, _ in steps],
     )
 
 
 def _history_sections(contents: ReportContents) -> Iterator[str]:
-    """Render ownership over time, changes of the group, and hand-overs with their gaps."""
+    """Render changes of the group, hand-overs with their gaps, and times with two owners."""
     history, names = contents.history, contents.member_names()
-    if not history.holdings:
-        return
 
-    def pair(before: "QueueHolding", after: "QueueHolding") -> tuple[str, ...]:
+    def pair(before: QueueHolding, after: QueueHolding) -> tuple[str, ...]:
         queue, at = format_queue(after.queue), format_timestamp(after.acquired_ms)
         return at, queue, names[before.member], names[after.member]
 
-    yield from _ownership_plot(contents)
     yield _table(
         "Two owners at once",
         ("from, UTC", "queue", "one", "other", "#for"),
@@ -170,8 +161,8 @@ def _history_sections(contents: ReportContents) -> Iterator[str]:
     )
     moved = format_count(sum(len(change.moves) for change in history.changes), "queue")
     yield _table(
-        f"Changes: {moved} moved, and the minimum of even plans is {history.necessary_moves}",
-        ("at, UTC", "what happened", "#members", "#moved", "#minimum", "#queues of a member", "#took"),
+        f"Rebalances: {moved} moved, and the minimum of even plans is {history.necessary_moves}",
+        ("at, UTC", "what happened", "#members", "#moved", "#minimum"),
         [
             (
                 format_timestamp(change.start_ms),
@@ -179,8 +170,6 @@ def _history_sections(contents: ReportContents) -> Iterator[str]:
                 format_number(change.members),
                 format_number(len(change.moves)),
                 format_number(change.minimum_moves),
-                " to ".join(dict.fromkeys(map(str, (change.explanation.fewest, change.explanation.most)))),
-                format_duration(change.end_ms - change.start_ms),
             )
             for change in history.changes
         ],
@@ -198,56 +187,7 @@ def _history_sections(contents: ReportContents) -> Iterator[str]:
             )
             for each in history.handovers
         ],
-    )
-
-
-def _ownership_plot(contents: ReportContents) -> Iterator[str]:
-    """Draw a lane for each queue, with its owners over time; of very many queues those that moved most."""
-    history, names = contents.history, contents.member_names()
-    owners = Counter(each.queue for each in history.holdings)
-    chosen = {queue for queue, _ in owners.most_common(_MAX_LANES)}
-    lanes = {queue: row * _LANE_HEIGHT for row, queue in enumerate(each for each in owners if each in chosen)}
-    # Red is for two owners; of the rest, each member is a golden section away from the one before it.
-    colours = {member: f"hsl({40 + row * 173 % 280}, 55%, 55%)" for row, member in enumerate(history.members)}
-    spans = [
-        (each.queue, each.acquired_ms, each.ended_ms, names[each.member], f"fill='{colours[each.member]}'")
-        for each in history.holdings
-    ]
-    spans += [
-        (each.after.queue, each.before.ended_ms, each.after.acquired_ms, "no owner", "class='gap'")
-        for each in history.handovers
-        if each.gap_ms
-    ]
-    for each in history.overlaps:
-        who, from_ms = f"{names[each.before.member]} and {names[each.after.member]}", each.after.acquired_ms
-        spans.append((each.after.queue, from_ms, from_ms + each.span_ms, who, "class='overlap'"))
-    start_ms, end_ms = min(span[1] for span in spans), max(span[2] for span in spans)
-    scale = _LANES_WIDTH / max(end_ms - start_ms, 1)
-    labels = (
-        f"<text class='label' x='{_LABELS_WIDTH - 8}' y='{y + _LANE_HEIGHT // 2}' text-anchor='end'>"
-        f"{escape(name if len(name) <= _LABEL_LENGTH else f'{name[:10]}…{name[-14:]}')}</text>"
-        for name, y in ((format_queue(queue), y) for queue, y in lanes.items())
-    )
-    # By time, so that what is drawn over a holding comes after it.
-    drawn = sorted((span for span in spans if span[0] in lanes), key=lambda span: span[1])[-_MAX_SPANS:]
-    rects = (
-        f"<rect x='{_LABELS_WIDTH + (from_ms - start_ms) * scale:.2f}' y='{lanes[queue]}' {look} "
-        f"width='{max((to_ms - from_ms) * scale, 0.75):.2f}' height='{_LANE_HEIGHT - 3}'>"
-        f"<title>{escape(who)} from {format_timestamp(from_ms)} for {format_duration(to_ms - from_ms)}</title></rect>"
-        for queue, from_ms, to_ms, who, look in drawn
-    )
-    yield "<h2>Queue ownership</h2>"
-    yield _paragraph(
-        f"From {format_timestamp(start_ms)} to {format_timestamp(end_ms)} UTC. A lane is a queue, a colour a member. A "
-        "frame is a time without an owner, red with two; where a lane is empty, no owner is known."
-    )
-    if len(lanes) < len(owners):
-        yield _paragraph(f"{len(lanes)} of {len(owners):,} queues are drawn.", soft=True)
-    legend = (f"<i style='background: {hue}'></i>{escape(names[who])}" for who, hue in colours.items())
-    yield f"<p>{' '.join(legend)}</p>"
-    yield (
-        f"<div class='scroll'><svg viewBox='0 0 {_LABELS_WIDTH + _LANES_WIDTH} {len(lanes) * _LANE_HEIGHT}' role='img' "
-        f"aria-label='the owner of each queue over time'>{''.join(labels)}{''.join(rects)}</svg></div>"
+        bars=[each.gap_ms or 0 for each in history.handovers],
     )
 
 
@@ -265,8 +205,11 @@ def _finding_item(finding: Finding) -> str:
     return f"<li class='{kind}'><b>{kind}</b><span>{escape(finding.message)}</span>{advice}</li>"
 
 
-def _table(heading: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Render a section with a table; ``#`` before a column marks numbers. Of very many rows the first are shown."""
+def _table(heading: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, bars: Sequence[float] = ()) -> str:
+    """Render a section with a table; ``#`` before a column marks numbers. Of very many rows the first are shown.
+
+    ``bars`` are plotted at the ends of the rows, the largest of them at full length.
+    """
     if not rows:
         return ""
     if len(rows) > _MAX_ROWS:
@@ -276,10 +219,11 @@ def _table(heading: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) 
         f"<th scope='col'{kind}>{escape(column.removeprefix('#'))}</th>"
         for column, kind in zip(columns, kinds, strict=True)
     )
-    body = "".join(
-        "<tr>" + "".join(f"<td{kind}>{escape(text)}</td>" for text, kind in zip(row, kinds, strict=True)) + "</tr>"
-        for row in rows[:_MAX_ROWS]
-    )
+    most = max(bars, default=0)
+    plots = [f"<td><meter max='{most}' value='{each}' aria-hidden='true'></meter></td>" for each in bars if most]
+    cells = ("".join(f"<td{kind}>{escape(text)}</td>" for text, kind in zip(row, kinds, strict=True)) for row in rows)
+    body = "".join(f"<tr>{row}{plot}</tr>" for row, plot in islice(zip_longest(cells, plots, fillvalue=""), _MAX_ROWS))
+    heads += "<td></td>" if most else ""
     return (
         f"<h2>{escape(heading)}</h2><div class='scroll'><table><thead><tr>{heads}</tr></thead>"
         f"<tbody>{body}</tbody></table></div>"

@@ -100,7 +100,6 @@ class OwnershipHistory:
     handovers: tuple[Handover, ...] = ()  # by time
     overlaps: tuple[OwnershipOverlap, ...] = ()
     changes: tuple[OwnershipChange, ...] = ()
-    silent: tuple[str, ...] = ()  # members that never released what others acquired
 
     @property
     def gaps_ms(self) -> tuple[int, ...]:
@@ -150,7 +149,6 @@ def build_history(events: Iterable[OwnershipEvent], topic: str) -> OwnershipHist
         handovers=tuple(overs),
         overlaps=tuple(overlaps),
         changes=tuple(_find_changes(in_time, topic, silent, [over for over in overs if over.is_move])),
-        silent=tuple(silent),
     )
 
 

@@ -150,6 +150,37 @@ class ConsumeStatus(JsonBody, frozen=True, kw_only=True):
     pull_tps: Double = always_written(0.0, "pullTPS")
 
 
+class RunningHandler(JsonBody, frozen=True, kw_only=True):
+    """A handler of our member that runs now.
+
+    >>> queue = Queue("orders", "broker-a", 3)
+    >>> str(RunningHandler(handler="bill", message_id="7F01", offset=41, queue=queue, running_ms=90_500, worker="w-0"))
+    'w-0: bill has run for 90.5 s with message 7F01 of orders@broker-a:3, offset 41'
+    """
+
+    handler: str
+    message_id: str
+    messages: Int32 = always_written(1)
+    """How many it has: of a batch, only the first is named."""
+    offset: Int64
+    queue: Queue
+    running_ms: Int64
+    """How long it has had them."""
+    stack: str = always_written("")
+    """Its Python stack, as a traceback shows it."""
+    worker: str
+    """Its thread or asyncio task."""
+
+    def __str__(self) -> str:
+        which = (
+            f"message {self.message_id}" if self.messages == 1 else f"{self.messages} messages from {self.message_id}"
+        )
+        return (
+            f"{self.worker}: {self.handler} has run for {self.running_ms / 1000:.1f} s with {which} of {self.queue}, "
+            f"offset {self.offset}"
+        )
+
+
 class RunningStateExtension(JsonBody, frozen=True, kw_only=True):
     """What our member adds about its queues; ``departed`` has the milliseconds since each id was seen.
 
@@ -163,6 +194,8 @@ class RunningStateExtension(JsonBody, frozen=True, kw_only=True):
     held: tuple[Queue, ...] | None = None
     may_hold: Mapping[str, tuple[Queue, ...]] | None = None
     owned_ms: tuple[Int64, ...] | None = None
+    running: tuple[RunningHandler, ...] | None = None
+    """The handlers that run now, if stacks were requested."""
     stopped: tuple[str, ...] | None = None
     """Queues that are stopped by an unreadable message, in sentences."""
     unresponsive: Mapping[str, tuple[Queue, ...]] | None = field(default=None, name="unheard")
