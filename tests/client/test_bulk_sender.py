@@ -104,7 +104,7 @@ def test_where_no_broker_takes_it_the_error_says_what_is_stored_and_what_was_tri
         bulk._options = replace(bulk._options, timeout_ms=700)
         way.brokers["broker-0"].refuse()
         bulk.send(bundle(b"3"))
-        with pytest.raises(SendFailed, match=r"1 messages to 'orders' were not stored .* and 2 others were") as error:
+        with pytest.raises(SendFailed, match=r"1 message to 'orders' was not stored .* and 2 others were") as error:
             bulk.finish()
         assert 1 <= len(error.value.attempts) <= 3
         assert error.value.attempts[-1][0] == "broker-0"
@@ -117,7 +117,7 @@ def test_after_a_failure_what_is_under_way_is_still_counted() -> None:
         bulk.send(bundle(b"good"))
         bulk.send(EncodedBatch("orders", b"damaged", 1))
         bulk.send(bundle(b"good too"))
-        with pytest.raises(SendFailed, match="1 messages to 'orders' were not stored in 1 attempts"):
+        with pytest.raises(SendFailed, match="1 message to 'orders' was not stored in 1 attempt"):
             bulk.finish()
         with pytest.raises(SendFailed):
             bulk.send(bundle(b"too late"))

@@ -9,24 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
-import typer
+from click.exceptions import Exit
 
 from steelyard.cli.shared.commands import CommandGroup
 from steelyard.cli.shared.exit_codes import ExitCode
-from steelyard.cli.shared.options import (
-    BrokersOption,
-    ClusterOption,
-    TopicOption,
-    YesOption,
-    argument,
-    confirm,
-    option,
-)
+from steelyard.cli.shared.options import BrokersOption, ClusterOption, TopicOption, YesOption, confirm
 from steelyard.cli.shared.output import Output, columns, fields_of, to_json_value
+from steelyard.cli.shared.parameters import argument, option
 from steelyard.cli.shared.terminal import ProgressLine, print_note
 from steelyard.cli.shared.units import format_percent, format_uptime, parse_pairs, percentile
 from steelyard.diagnostics.servers import format_release
-from steelyard.errors import BrokerNotFound, ConfigurationError, SteelyardError
+from steelyard.errors import BrokerNotFound, ConfigurationError, SteelyardError, file_error
 
 if TYPE_CHECKING:
     from steelyard.client.admin.brokers import BrokerThroughput
@@ -37,7 +30,7 @@ app = CommandGroup("cluster", "Show the whole cluster: brokers, name servers, th
 _name_servers = CommandGroup("name-server", "List name servers, and change their settings.")
 _config = CommandGroup("config", "Show the settings of name servers, and change some while they run.")
 _kv = CommandGroup("kv", "Key-values that name servers keep by namespace.")
-_name_servers.add_typer(_config)
+_name_servers.add_command(_config)
 
 _EXPORT_FILES = ("topics", "groups", "settings", "metrics")
 
@@ -71,8 +64,8 @@ def _show_stats(
     admin: "Admin",
     out: Output,
     topic: TopicOption = None,
-    active: Annotated[bool, option("--active", help="Only topics and groups with messages today.")] = False,
-    brokers: Annotated[bool, option("--brokers", help="By broker: messages of today and yesterday.")] = False,
+    active: Annotated[bool, option(help="Only topics and groups with messages today.")] = False,
+    brokers: Annotated[bool, option(help="By broker: messages of today and yesterday.")] = False,
 ) -> None:
     """Show throughput and lag.
 
@@ -145,8 +138,8 @@ def _rate_text(tps: float) -> str:
 def _measure_latency(
     admin: "Admin",
     out: Output,
-    count: Annotated[int, typer.Option(min=1, max=1_000_000, help="Messages to each broker.")] = 100,
-    size: Annotated[int, typer.Option(min=1, metavar="BYTES", help="Size of each.")] = 128,
+    count: Annotated[int, option(min=1, max=1_000_000, help="Messages to each broker.")] = 100,
+    size: Annotated[int, option(min=1, metavar="BYTES", help="Size of each.")] = 128,
     broker: BrokersOption = None,
     cluster: ClusterOption = None,
 ) -> None:
@@ -167,7 +160,7 @@ def _measure_latency(
         rows,
     )
     if not rows or has_failed:
-        raise typer.Exit(ExitCode.FAILED)
+        raise Exit(ExitCode.FAILED)
 
 
 def _measure_broker(admin: "Admin", broker: str, count: int, size: int) -> dict[str, object]:
@@ -204,7 +197,7 @@ def _measure_broker(admin: "Admin", broker: str, count: int, size: int) -> dict[
 def _export_cluster(
     admin: "Admin",
     out: Output,
-    to: Annotated[Path, option("--to", metavar="DIR", help="Directory to write to.")],
+    to: Annotated[Path, option(metavar="DIR", help="Directory to write to.")],
     yes: YesOption = False,
 ) -> None:
     """Write topics, groups, settings and metrics as JSON files.
@@ -232,7 +225,7 @@ def _write_atomically(path: Path, content: bytes) -> None:
         draft.write_bytes(content)
         draft.replace(path)
     except OSError as error:
-        raise ConfigurationError(f"{path} cannot be written: {error.strerror}", next_step="give another --to") from None
+        raise file_error(f"{path} cannot be written", error, "give another --to") from None
 
 
 @_name_servers.subcommand("ls", "steelyard cluster name-server ls")
@@ -241,7 +234,7 @@ def _list_name_servers(admin: "Admin", out: Output) -> None:
     found = admin.name_servers.list()
     out.print_rows(columns("address", "#brokers", "problem"), map(fields_of, found))
     if all(each.problem is not None for each in found):
-        raise typer.Exit(ExitCode.UNREACHABLE)
+        raise Exit(ExitCode.UNREACHABLE)
 
 
 @_config.subcommand(
@@ -317,5 +310,5 @@ def _delete_kv(
     out.print_result(f"{key} in {space} is deleted", namespace=space, key=key)
 
 
-app.add_typer(_name_servers)
-app.add_typer(_kv)
+app.add_command(_name_servers)
+app.add_command(_kv)

@@ -10,8 +10,6 @@ from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from steelyard.cli.shared.commands import CommandGroup
 from steelyard.cli.shared.message_output import body_preview, message_fields, open_bodies
 from steelyard.cli.shared.options import (
@@ -20,11 +18,10 @@ from steelyard.cli.shared.options import (
     GroupArgument,
     OptionalGroupArgument,
     YesOption,
-    argument,
     confirm,
-    option,
 )
 from steelyard.cli.shared.output import Output, OutputFormat, columns, fields_of
+from steelyard.cli.shared.parameters import argument, option
 from steelyard.cli.shared.terminal import ProgressLine, print_note, printable
 from steelyard.cli.shared.units import format_time, pluralize
 from steelyard.errors import ConfigurationError, SteelyardError
@@ -55,7 +52,7 @@ def _list_dead_letters(
     out: Output,
     group: OptionalGroupArgument = None,
     since: _SinceOption = None,
-    count: Annotated[int, typer.Option(min=1, help="The maximum number, the oldest first.")] = 100,
+    count: Annotated[int, option(min=1, help="The maximum number, the oldest first.")] = 100,
 ) -> None:
     """List groups that have dead letters, or the dead letters of one."""
     start = _parse_since(since)
@@ -92,7 +89,7 @@ def _show_dead_letter(
             {name: value for name, value in row.items() if name not in ("body", "body_encoding", "beginning")}
         )
         for line in dead.body.decode(errors="backslashreplace").split("\n"):
-            typer.echo(printable(line))
+            print(printable(line))
     else:
         out.print_object(row)
 

@@ -12,12 +12,13 @@ from collections import Counter
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from click.exceptions import Exit
 
-from steelyard.cli.shared.commands import help_examples
+from steelyard.cli.shared.commands import command
 from steelyard.cli.shared.exit_codes import ExitCode
-from steelyard.cli.shared.options import ClientOptions, GroupOption, option
+from steelyard.cli.shared.options import ClientOptions, GroupOption
 from steelyard.cli.shared.output import Output, columns, finding_values
+from steelyard.cli.shared.parameters import option
 from steelyard.cli.shared.terminal import make_console, print_note, printable, stderr_warnings
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ _MARKS = {"ok": "ok", "warning": "look", "error": "wrong"}
 _PROXY_VARIABLES = ("ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY")
 
 
-@help_examples(
+@command(
     "steelyard doctor",
     "steelyard doctor --namesrv mq-1:9876 --group billing",
     "steelyard doctor --output jsonl | jq 'select(.mark == \"wrong\")'",
@@ -43,7 +44,7 @@ def doctor(
     client: ClientOptions,
     out: Output,
     group: GroupOption = None,
-    spark: Annotated[bool, option("--spark", help="Also check what Spark needs: Java and packages.")] = False,
+    spark: Annotated[bool, option(help="Also check what Spark needs: Java and packages.")] = False,
 ) -> None:
     """Find out why something does not work.
 
@@ -66,7 +67,7 @@ def doctor(
         out.print_rows(_COLUMNS, [_finding_row(each) for each in findings])
     is_wrong = any(each.severity is Severity.ERROR for each in findings)
     code = ExitCode.FAILED if is_wrong else ExitCode.DONE
-    raise typer.Exit(int(code if any(each.works for each in facts.name_servers) else ExitCode.UNREACHABLE))
+    raise Exit(int(code if any(each.works for each in facts.name_servers) else ExitCode.UNREACHABLE))
 
 
 def diagnose(here: "MachineFacts", seen: "ClusterFacts") -> "Iterator[Finding]":

@@ -11,10 +11,9 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import msgspec
-import typer
 
 from steelyard.cli.group_history import show_history
 from steelyard.cli.shared.commands import CommandGroup
@@ -25,11 +24,10 @@ from steelyard.cli.shared.options import (
     GroupArgument,
     TopicArgument,
     YesOption,
-    argument,
     confirm,
-    option,
 )
 from steelyard.cli.shared.output import Output, OutputFormat, columns, fields_of, finding_values
+from steelyard.cli.shared.parameters import argument, option
 from steelyard.cli.shared.terminal import print_note
 from steelyard.cli.shared.units import format_time, parse_pairs, pluralize
 from steelyard.errors import ConfigurationError
@@ -53,7 +51,7 @@ def _list_groups(
     admin: "Admin",
     out: Output,
     pattern: Annotated[str | None, argument(metavar="[PATTERN]", help="Only names like this: 'bill*'.")] = None,
-    system: Annotated[bool, option("--system", help="Also system groups and groups of tools.")] = False,
+    system: Annotated[bool, option(help="Also system groups and groups of tools.")] = False,
 ) -> None:
     """List groups."""
     groups = [each for each in admin.groups.list(system=system) if pattern is None or fnmatchcase(each.name, pattern)]
@@ -145,7 +143,7 @@ def _group_values(view: "GroupDescription") -> dict[str, object]:
 def _watch_group(
     client: ClientOptions,
     group: GroupArgument,
-    every: Annotated[str, typer.Option(metavar="SPAN", help="How often to refresh.")] = "500ms",
+    every: Annotated[str, option(metavar="SPAN", help="How often to refresh.")] = "500ms",
     count: Annotated[int | None, option(min=1, help="Stop after this many changes.")] = None,
 ) -> None:
     """Show who owns which queue, refreshed until Ctrl-C.
@@ -197,50 +195,45 @@ app.subcommand(
 )(show_history)
 
 
-def _setting(*names: str, **more: Any) -> Any:
-    return typer.Option(*names, show_default=False, rich_help_panel="The group", **more)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _GroupSettings:
     """A group and its settings, as options; `config` makes them a value."""
 
+    PANEL: ClassVar = "The group"
+
     group: GroupArgument
     retries: Annotated[
-        int | None, _setting(min=0, help="Redeliveries before a message becomes a dead letter; usually 16.")
+        int | None, option(min=0, help="Redeliveries before a message becomes a dead letter; usually 16.")
     ] = None
-    consume: Annotated[bool | None, _setting("--consume/--no-consume", help="Whether members get messages.")] = None
+    consume: Annotated[bool | None, option("--consume/--no-consume", help="Whether members get messages.")] = None
     broadcast: Annotated[
-        bool | None, _setting("--broadcast/--no-broadcast", help="Whether members may consume in broadcast mode.")
+        bool | None, option("--broadcast/--no-broadcast", help="Whether members may consume in broadcast mode.")
     ] = None
     from_first: Annotated[
         bool | None,
-        _setting("--from-first/--not-from-first", help="Whether members may begin with a queue's first message."),
+        option("--from-first/--not-from-first", help="Whether members may begin with a queue's first message."),
     ] = None
     notices: Annotated[
-        bool | None, _setting("--notices/--no-notices", help="Whether members are notified when the group changes.")
+        bool | None, option("--notices/--no-notices", help="Whether members are notified when the group changes.")
     ] = None
-    retry_queues: Annotated[int | None, _setting(min=1, help="Queues of its retry topic on a broker; usually 1.")] = (
+    retry_queues: Annotated[int | None, option(min=1, help="Queues of its retry topic on a broker; usually 1.")] = None
+    read_from: Annotated[int | None, option(min=0, metavar="ID", help="The replica to read from; 0 is the master.")] = (
         None
     )
-    read_from: Annotated[
-        int | None, _setting(min=0, metavar="ID", help="The replica to read from; 0 is the master.")
-    ] = None
     slow_read_from: Annotated[
-        int | None, _setting(min=0, metavar="ID", help="The replica for reads that are no longer in memory.")
+        int | None, option(min=0, metavar="ID", help="The replica for reads that are no longer in memory.")
     ] = None
     orderly: Annotated[
-        bool | None, _setting("--orderly/--not-orderly", help="Whether pop consumes in order (5.0 and later).")
+        bool | None, option("--orderly/--not-orderly", help="Whether pop consumes in order (5.0 and later).")
     ] = None
     timeout_minutes: Annotated[
-        int | None, _setting(min=1, help="How long a popped message may be handled; usually 15 (5.0 and later).")
+        int | None, option(min=1, help="How long a popped message may be handled; usually 15 (5.0 and later).")
     ] = None
     retry_policy: Annotated[
-        str | None, _setting(metavar="JSON", help="Delay before a popped message is redelivered (5.0 and later).")
+        str | None, option(metavar="JSON", help="Delay before a popped message is redelivered (5.0 and later).")
     ] = None
     attribute: Annotated[
-        list[str] | None,
-        _setting(metavar="NAME=VALUE", help="An attribute (5.0 and later); NAME= removes it."),
+        list[str] | None, option(metavar="NAME=VALUE", help="An attribute (5.0 and later); NAME= removes it.")
     ] = None
 
     def config(self) -> "GroupConfig":
@@ -366,9 +359,7 @@ def _set_request_mode(
     group: GroupArgument,
     topic: TopicArgument,
     mode: Annotated[_RequestMode, argument(metavar="pull|pop", help="How members get messages.")],
-    share_queues: Annotated[
-        int, typer.Option(min=0, help="With pop: how many more queues than its own a member reads.")
-    ] = 0,
+    share_queues: Annotated[int, option(min=0, help="With pop: how many more queues than its own a member reads.")] = 0,
 ) -> None:
     """Choose how a group gets messages: by pull or by pop.
 
@@ -394,14 +385,14 @@ def _delete_group(
     admin: "Admin",
     out: Output,
     group: GroupArgument,
-    dead_letters: Annotated[bool, option("--dead-letters", help="Also its dead letters.")] = False,
+    dead_letters: Annotated[bool, option(help="Also its dead letters.")] = False,
     yes: YesOption = False,
 ) -> None:
     """Delete a group, its offsets and its retries. Stop its members first: they would create it again."""
     admin.groups.configs(group)
     lag = sum(row.lag for row in admin.offsets.list(group))
     gone = [
-        f"its offsets (a lag of {lag} messages)",
+        f"its offsets (a lag of {pluralize(lag, 'message')})",
         "its retries",
         *(["its dead letters"] if dead_letters else []),
     ]

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 from steelyard.cli.shared.commands import CommandGroup
-from steelyard.cli.shared.options import GroupArgument, MemberArgument, option
+from steelyard.cli.shared.options import GroupArgument, MemberArgument
 from steelyard.cli.shared.output import Output, OutputFormat, columns, fields_of
+from steelyard.cli.shared.parameters import option
 from steelyard.cli.shared.terminal import print_note
 from steelyard.cli.shared.units import format_time
 
@@ -69,7 +70,7 @@ def _show_member(
     out: Output,
     group: GroupArgument,
     member: MemberArgument,
-    stacks: Annotated[bool, option("--stacks", help="Also the stacks of all its threads; of Java, jstack.")] = False,
+    stacks: Annotated[bool, option(help="Also the stacks of all its threads; of Java, jstack.")] = False,
 ) -> None:
     """Ask a member for its queues, its throughput, and what each running handler does.
 

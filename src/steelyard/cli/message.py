@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from click.exceptions import Exit
 
 from steelyard.cli.shared.commands import CommandGroup
 from steelyard.cli.shared.exit_codes import ExitCode
@@ -15,18 +15,18 @@ from steelyard.cli.shared.options import (
     RequiredGroupOption,
     TopicArgument,
     TopicOption,
-    argument,
-    option,
     parse_message_id,
     parse_place,
     parse_queue,
 )
 from steelyard.cli.shared.output import Output, TableColumn, columns, fields_of
+from steelyard.cli.shared.parameters import argument, option
 from steelyard.cli.shared.terminal import print_note
 from steelyard.cli.shared.units import format_time
 from steelyard.errors import ConfigurationError, NoMessage
 from steelyard.model import Message, StoredMessage
 from steelyard.model.message import RESERVED_PROPERTIES
+from steelyard.model.number_text import pluralize
 from steelyard.model.reserved_names import TRACE_TOPIC
 from steelyard.model.time_text import parse_time
 
@@ -56,7 +56,7 @@ def _show_message(
     at: Annotated[
         str | None, option(metavar="BROKER:QUEUE:OFFSET", help="With --topic: its place instead of its id.")
     ] = None,
-    raw: Annotated[bool, option("--raw", help="Write only its body, byte by byte.")] = False,
+    raw: Annotated[bool, option(help="Write only its body, byte by byte.")] = False,
 ) -> None:
     """Show a message, by its id or by its place."""
     if (message_id is None) == (at is None):
@@ -105,7 +105,7 @@ def _message_texts(message: StoredMessage) -> dict[str, object]:
         "born at": message.born_host,
         "stored": message.stored_at,
         "stored at": message.store_host,
-        "redelivered": f"{message.reconsume_times} times",
+        "redelivered": pluralize(message.reconsume_times, "time"),
         "properties": dict(message.properties),
         "bytes": len(message.body),
         "body": _body_text(message.body),
@@ -130,7 +130,7 @@ def _find_messages(
     key: Annotated[str, argument(metavar="KEY", help="One of its keys.")],
     since: Annotated[str | None, option(metavar="TIME", help="Only messages stored since then.")] = None,
     until: _UntilOption = None,
-    count: Annotated[int, typer.Option(min=1, max=64, help="The maximum number, the newest.")] = 64,
+    count: Annotated[int, option(min=1, max=64, help="The maximum number, the newest.")] = 64,
 ) -> None:
     """Find the messages of a topic that have a key, oldest first."""
     now = datetime.now(UTC)
@@ -159,7 +159,7 @@ def _list_messages(
     queue: Annotated[str | None, option(metavar="BROKER:ID", help="Only this queue.")] = None,
     start: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--from",
             help="first, a time, '2 hours ago', an offset, or -100: the last hundred of each queue.",
             show_default="the newest",
@@ -167,7 +167,7 @@ def _list_messages(
     ] = None,
     until: _UntilOption = None,
     tags: Annotated[str | None, option(help="Only these: 'paid || refunded'.")] = None,
-    count: Annotated[int, typer.Option(min=1, max=_MAX_COUNT, help="The maximum number.")] = 20,
+    count: Annotated[int, option(min=1, max=_MAX_COUNT, help="The maximum number.")] = 20,
 ) -> None:
     """List messages of a topic by time: the newest, or those from a place on."""
     now = datetime.now(UTC)
@@ -226,7 +226,7 @@ def _trace_message(
     admin: "Admin",
     out: Output,
     message_id: _MessageIdArgument,
-    trace_topic: Annotated[str, typer.Option(help="The topic that clients write traces to.")] = TRACE_TOPIC,
+    trace_topic: Annotated[str, option(help="The topic that clients write traces to.")] = TRACE_TOPIC,
 ) -> None:
     """Show the traces of a message: who sent it, who received it, and the outcome.
 
@@ -250,8 +250,7 @@ def _redeliver_message(
     message_id: _MessageIdArgument,
     group: RequiredGroupOption,
     member: Annotated[
-        str | None,
-        typer.Option(help="Which member: its id, or its short name.", show_default="any that is online"),
+        str | None, option(help="Which member: its id, or its short name.", show_default="any that is online")
     ] = None,
     topic: TopicOption = None,
 ) -> None:
@@ -268,7 +267,7 @@ def _redeliver_message(
     why = f": {result.remark}" if result.remark else ""
     out.print_result(f"{name} of {group} handled it in {result.took_ms} ms: {result.outcome}{why}", **fields_of(result))
     if not result.is_done:
-        raise typer.Exit(ExitCode.FAILED)
+        raise Exit(ExitCode.FAILED)
 
 
 @app.subcommand("resend", "steelyard message resend 7F0000010000AAAABBBB000000000001 --to orders-again")
@@ -278,7 +277,7 @@ def _resend_message(
     out: Output,
     message_id: _MessageIdArgument,
     topic: TopicOption = None,
-    to: Annotated[str | None, typer.Option(help="The topic to send it to.", show_default="its own")] = None,
+    to: Annotated[str | None, option(help="The topic to send it to.", show_default="its own")] = None,
 ) -> None:
     """Send a copy of a message, to its own topic or to another: every group gets it."""
     from steelyard.client.sync.producer import Producer
@@ -308,8 +307,8 @@ def _show_index(
     out: Output,
     topic: TopicArgument,
     queue: Annotated[str, option(metavar="BROKER:ID", help="The queue.")],
-    start: Annotated[int, typer.Option("--from", min=0, help="The first offset.")] = 0,
-    count: Annotated[int, typer.Option(min=1, max=_MAX_INDEX_ROWS, help="The maximum number.")] = 20,
+    start: Annotated[int, option("--from", min=0, help="The first offset.")] = 0,
+    count: Annotated[int, option(min=1, max=_MAX_INDEX_ROWS, help="The maximum number.")] = 20,
     group: Annotated[str | None, option(help="Also whether this group's subscription matches.")] = None,
 ) -> None:
     """Show the consume queue of a queue: position and size of each message in the log, and the hash of its tag."""

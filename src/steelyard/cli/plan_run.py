@@ -6,8 +6,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import click
 import msgspec
-import typer
 from rich.table import Table
 
 from steelyard.balance.assignors import (
@@ -28,7 +28,7 @@ from steelyard.cli.shared.units import pluralize
 from steelyard.client.admin.group_description import GroupDescription, dry_run_rebalance
 from steelyard.client.describe import resolve_member, short_names, shorten_ids
 from steelyard.client.sync.admin import Admin
-from steelyard.errors import ConfigurationError
+from steelyard.errors import ConfigurationError, file_error
 from steelyard.model import Queue, sort_queues
 
 if TYPE_CHECKING:
@@ -95,9 +95,7 @@ def _read_file(name: str) -> bytes:
     try:
         return sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
     except OSError as error:
-        raise ConfigurationError(
-            f"the file {name!r} cannot be read ({error.strerror})", next_step="give a JSON file, or - for stdin"
-        ) from error
+        raise file_error(f"the file {name!r} cannot be read", error, "give a JSON file, or - for stdin") from error
 
 
 def example_input(queues: int, members: int) -> _PlanInput:
@@ -166,7 +164,7 @@ def _print_plan_json(plan: AssignmentPlan, explanation: Explanation, **known: ob
         "min": explanation.fewest,
     }
     # As bytes: JSON is UTF-8, whatever the terminal's encoding.
-    typer.echo(msgspec.json.encode(result))
+    click.echo(msgspec.json.encode(result))
 
 
 _MAX_NAMED = 5

@@ -18,6 +18,7 @@ from steelyard.diagnostics.topic import measure_skew
 from steelyard.errors import ConsumerOffline
 from steelyard.model import Queue, StoredMessage
 from steelyard.model.message import RESERVED_PROPERTIES
+from steelyard.model.number_text import pluralize
 from steelyard.protocol.send import DELAY_LEVELS_MS
 from steelyard.wire import property_names as names
 from steelyard.wire.compression import decompress_prefix
@@ -231,12 +232,12 @@ def describe_skew(queues: Sequence[QueueOffsets]) -> str:
         return "it is empty"
     low, high = min(counts), max(counts)
     if low == high:
-        return f"messages lie evenly: {low} in each of {len(counts)} queues"
+        return f"messages lie evenly: {low} in each of {pluralize(len(counts), 'queue')}"
     if total < _MIN_PER_QUEUE * len(counts):
         return f"messages are too few to say how evenly they lie: {low} to {high} in a queue"
     parts = list(_uneven({each.queue: each.messages for each in queues}, "has", "of all messages"))
     if empty := counts.count(0):
-        parts.append(f"{empty} of {len(counts)} queues are empty")
+        parts.append(f"{empty} of {pluralize(len(counts), 'queue')} {'is' if empty == 1 else 'are'} empty")
     return "; ".join(parts) or f"messages lie evenly enough: {low} to {high} in a queue"
 
 

@@ -14,6 +14,7 @@ from typing import TypeVar
 from steelyard.diagnostics import thresholds
 from steelyard.model import Queue, normalize_tags, sort_names, sort_queues
 from steelyard.model.finding import Finding, Severity
+from steelyard.model.number_text import pluralize
 from steelyard.model.reserved_names import CLIENT_ID_SUFFIX
 from steelyard.model.time_text import format_duration
 
@@ -436,4 +437,4 @@ def count_text(number: int, noun: str) -> str:
     >>> count_text(1, "message"), count_text(1_204, "message")
     ('1 message', '1,204 messages')
     """
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+    return pluralize(number, noun, thousands=",")

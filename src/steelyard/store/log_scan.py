@@ -13,6 +13,7 @@ from zlib import crc32
 
 from msgspec import Struct
 
+from steelyard.model.number_text import pluralize
 from steelyard.store.checksums import RecordChecksums, record_checksum
 from steelyard.store.commit_log import COMMIT_LOG_FOLDER, Segment, segment_name
 from steelyard.store.disk import File
@@ -70,7 +71,7 @@ class Damage:
     what: str = "damaged"
 
     def __str__(self) -> str:
-        lost = "" if self.records is None else f", {self.records} messages lost"
+        lost = "" if self.records is None else f", {pluralize(self.records, 'message')} lost"
         return f"{self.path}, position {self.position}: {self.size} bytes are {self.what}{lost}"
 
 

@@ -35,6 +35,7 @@ import msgspec
 from steelyard.cli.shared.terminal import StopSignal, printable, printable_json
 from steelyard.errors import ConfigurationError
 from steelyard.model import Queue, StoredMessage
+from steelyard.model.number_text import pluralize
 
 _PREVIEW_CHARS = 60
 _PREVIEW_BYTES = 64 << 10
@@ -75,9 +76,8 @@ def body_preview(body: bytes) -> str:
         # This may cut a character in two: ``ignore`` drops the rest of it.
         text = body[: 4 * _PREVIEW_CHARS].decode(errors="strict" if len(body) <= 4 * _PREVIEW_CHARS else "ignore")
     except UnicodeDecodeError:
-        return (
-            f"{body[: _PREVIEW_CHARS // 4].hex()}{'...' if len(body) > _PREVIEW_CHARS // 4 else ''} ({len(body)} bytes)"
-        )
+        cut = "..." if len(body) > _PREVIEW_CHARS // 4 else ""
+        return f"{body[: _PREVIEW_CHARS // 4].hex()}{cut} ({pluralize(len(body), 'byte')})"
     return text if len(text) <= _PREVIEW_CHARS else f"{text[:_PREVIEW_CHARS]}..."
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
 from steelyard.errors import ConfigurationError
+from steelyard.model.number_text import pluralize as pluralize
 
 _UNITS = "KMGTPE"
 _DAY_S, _HOUR_S, _MINUTE_S = 86_400, 3_600, 60
@@ -66,13 +67,9 @@ def format_time(when: datetime) -> str:
     return f"{when.astimezone():%m-%d %H:%M:%S}"
 
 
-def pluralize(number: int, noun: str) -> str:
-    """Return a number with its noun.
-
-    >>> pluralize(1, "row"), pluralize(2_000, "row"), count_text(2_000, "message")
-    ('1 row', '2000 rows', '2,000 messages')
-    """
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+def count_text(number: int, noun: str) -> str:
+    """Return a number, with thousands separated, and its noun."""
+    return pluralize(number, noun, thousands=",")
 
 
 def parse_pairs(pairs: Iterable[str] | None, what: str, *, empty: bool = True) -> dict[str, str]:

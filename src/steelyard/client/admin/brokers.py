@@ -31,6 +31,7 @@ from steelyard.errors import (
     error_for,
 )
 from steelyard.model import BrokerAddresses, Permission, Queue
+from steelyard.model.number_text import pluralize
 from steelyard.model.reserved_names import is_system_topic
 from steelyard.net.clock import now_ms, steady_ns
 from steelyard.protocol.member_responses import parse_uptime_ms
@@ -148,7 +149,7 @@ class LogDamage:
     """A damaged place of the log.
 
     >>> str(LogDamage("commitlog/00000000000000000000", 4_096, 120, 1, "damaged"))
-    'commitlog/00000000000000000000, position 4096: 120 bytes are damaged, 1 messages lost'
+    'commitlog/00000000000000000000, position 4096: 120 bytes are damaged, 1 message lost'
     """
 
     path: str
@@ -159,7 +160,7 @@ class LogDamage:
     what: str
 
     def __str__(self) -> str:
-        lost = "" if self.messages is None else f", {self.messages} messages lost"
+        lost = "" if self.messages is None else f", {pluralize(self.messages, 'message')} lost"
         return f"{self.path}, position {self.position}: {self.size_bytes} bytes are {self.what}{lost}"
 
 
@@ -183,9 +184,9 @@ class BrokerRecovery:
         if self.found != "unclosed":
             return found
         took = "" if self.took is None else f" in {self.took.total_seconds():.1f} s"
-        cut = f", {self.cut_bytes} bytes cut off" if self.cut_bytes else ""
-        damaged = f", {self.damages} damaged place{'s' * (self.damages != 1)}" if self.damages else ""
-        return f"{found}; {self.records} messages read again{took}{cut}{damaged}"
+        cut = f", {pluralize(self.cut_bytes, 'byte')} cut off" if self.cut_bytes else ""
+        damaged = f", {pluralize(self.damages, 'damaged place')}" if self.damages else ""
+        return f"{found}; {pluralize(self.records, 'message')} read again{took}{cut}{damaged}"
 
 
 _CUT_OFF = "cut off"

@@ -36,6 +36,7 @@ from steelyard.diagnostics.group import ProgressSample, WaitingQueue, unreadable
 from steelyard.errors import ConfigurationError, ConsumerOffline, SteelyardError
 from steelyard.model import BrokerAddresses, Queue, StoredMessage
 from steelyard.model.finding import Finding
+from steelyard.model.number_text import pluralize
 from steelyard.model.reserved_names import DLQ_PREFIX, RETRY_PREFIX, is_system_group
 from steelyard.net.clock import now_ms
 from steelyard.wire.bodies import decode_body, encode_body
@@ -253,9 +254,8 @@ class GroupAdmin(RebalanceHistory):
         await self._session.require_group(full, places)
         online = await online_members(self._session, full, places.values())
         if online:
-            members = "1 member" if len(online) == 1 else f"{len(online)} members"
             raise ConfigurationError(
-                f"group {name!r} has {members} online, which would create it again",
+                f"group {name!r} has {pluralize(len(online), 'member')} online, which would create it again",
                 next_step=f"stop them first: {', '.join(member.id for member in online[:5])}",
             )
         code, fields = RequestCode.DELETE_SUBSCRIPTIONGROUP, DeleteGroup(full, clean_offset=True, remove_offset=True)

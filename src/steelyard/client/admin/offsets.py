@@ -24,6 +24,7 @@ from steelyard.client.admin.group_description import consumer_connections, onlin
 from steelyard.client.times import from_epoch_ms, resolve_epoch_ms
 from steelyard.errors import BrokerNotInRoute, ConfigurationError, ConsumerOffline, RequestNotSupported, ServerFailed
 from steelyard.model import BrokerAddresses, Queue, TopicRoute
+from steelyard.model.number_text import pluralize
 from steelyard.model.reserved_names import RETRY_PREFIX
 from steelyard.model.time_text import parse_time
 from steelyard.net.clock import now_ms
@@ -172,7 +173,7 @@ class ResetPlan:
     def __str__(self) -> str:
         online = f"{self.members or 'no'} member{'s' * (self.members != 1)} online"
         return (
-            f"group {self.group} in {self.topic}: {len(self.moves)} queues, skips {self.skipped}, repeats "
+            f"group {self.group} in {self.topic}: {pluralize(len(self.moves), 'queue')}, skips {self.skipped}, repeats "
             f"{self.repeated}, {online}"
         )
 

@@ -12,6 +12,7 @@ from steelyard.client.namespace import ClientNamespace
 from steelyard.diagnostics import thresholds
 from steelyard.model import Queue
 from steelyard.model.finding import Finding
+from steelyard.model.number_text import pluralize
 from steelyard.model.time_text import format_duration
 
 
@@ -43,7 +44,7 @@ class MemberExplanation:
 
     def __str__(self) -> str:
         count = len(self.members)
-        who = "no members yet" if not count else "1 member" if count == 1 else f"{count} members"
+        who = pluralize(count, "member") if count else "no members yet"
         lines = [f"group {self.group}: {who}, strategy {self.strategy}; this is {self.id}"]
         lines += [f"  {queue}" for queue in self.queues] or ["  no queues"]
         if self.others is None:
