@@ -1,7 +1,7 @@
 // Texts of the list of groups and of one group.
 export default {
   en: {
-    "groups.intro": "Who reads what, how far behind, and what looks wrong.",
+    "groups.intro": "Members, topics, lag and warnings of each group.",
     "groups.unseen": "{n} group not polled yet.|{n} groups not polled yet.",
     "groups.group": "Group",
     "groups.member": "Member",
@@ -11,7 +11,7 @@ export default {
     "groups.queues": "Queues",
     "groups.lag": "Lag",
     "groups.lagOf": "lag {lag}",
-    "groups.rate": "Rate",
+    "groups.rate": "Consumed",
     "groups.strategy": "Allocation strategy",
     "groups.noStrategy": "Its members do not report one",
     "groups.broadcast": "broadcast",
@@ -88,7 +88,7 @@ export default {
     "groups.movedQueues": "Moved queues",
   },
   zh: {
-    "groups.intro": "谁在消费什么、落后多少、有何异常。",
+    "groups.intro": "每个消费组的成员、主题、堆积与异常。",
     "groups.unseen": "还有 {n} 个消费组尚未查看，请稍候。",
     "groups.group": "消费组",
     "groups.member": "成员",
@@ -98,7 +98,7 @@ export default {
     "groups.queues": "队列",
     "groups.lag": "堆积",
     "groups.lagOf": "堆积 {lag}",
-    "groups.rate": "速率",
+    "groups.rate": "完成",
     "groups.strategy": "分配策略",
     "groups.noStrategy": "成员没有说明",
     "groups.broadcast": "广播",

@@ -37,7 +37,7 @@ export default {
     "topics.order": "Ordered topic, fixed queues: {list}.",
     "topics.readers": "Consumer groups",
     "topics.group": "Group",
-    "topics.lag": "Lag here",
+    "topics.lag": "Lag in this topic",
     "topics.done": "Consumed",
     "topics.members": "Members",
     "topics.nobody": "none",

@@ -66,10 +66,9 @@ function Shown({ query, live, now, records, events, stops, names, colours, at, g
   const cells = picture ? picture.members.length * picture.parts.reduce((sum, part) => sum + part.rows.length, 0) : 0;
   const isLarge = cells > MOST_CELLS || (picture?.members.length ?? 0) > MOST_COLUMNS;
   const compact = isLarge || query.form === "compact";
-  const most = Math.max(0, ...now.queue_grids.flatMap((part) => part.lags.map((lag) => lag ?? 0)));
   const chosen = query.member && Object.keys(names).find((id) => names[id] === query.member);
   const shared = {
-    picture, names, colours, most, broadcast: now.broadcast, showRetries: query.retries === "1",
+    picture, names, colours, broadcast: now.broadcast, showRetries: query.retries === "1",
     onRetries: () => goQuery({ retries: query.retries === "1" ? null : "1" }),
   };
   const commands = live.value.commands;
