@@ -8,11 +8,13 @@ import asyncio
 import logging
 import threading
 from contextlib import suppress
+from dataclasses import replace
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from steelyard.client.config import ClientConfig, NamesrvOrConfig
-from steelyard.dashboard.options import DASHBOARD_PORT, DashboardOptions
+from steelyard.dashboard.options import DASHBOARD_PORT, DashboardOptions, kept_token
 from steelyard.errors import CannotListen, MissingExtra
 from steelyard.net.event_loop import new_event_loop
 from steelyard.net.server import TcpListener
@@ -78,6 +80,11 @@ class Dashboard:
         self._client_config = ClientConfig.of(namesrv)
         self._local_metrics = local_metrics
 
+    def keep_in(self, folder: Path, *, with_token: bool) -> None:
+        """Keep in a folder what should survive a restart, also the token unless one was given; before `start`."""
+        if with_token:
+            self.options = replace(self.options, token=kept_token(folder, self.options.token))
+
     def start(self) -> Self:
         """Serve it in a thread; requests that arrive before it is ready wait."""
         if self._thread is None:
@@ -125,7 +132,10 @@ class Dashboard:
 
         self._loop = asyncio.get_running_loop()
         context = self._context = DashboardContext(
-            Admin(self._client_config), self._client_config, self.options, self._local_metrics
+            Admin(self._client_config),
+            self._client_config,
+            self.options,
+            self._local_metrics,
         )
         config = uvicorn.Config(
             make_app(context, self._listener.port),
