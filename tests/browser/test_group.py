@@ -181,6 +181,21 @@ def _playing(browser: Browser, data: Path) -> Iterator[BrowserStage]:
         assert not stage.complaints
 
 
+@pytest.mark.parametrize("width", [390, 800, 1440])
+def test_the_history_never_covers_the_grid(stage: BrowserStage, width: int) -> None:
+    _topic(stage, 16)
+    with run_members(stage.namesrv, "billing", "orders", "c1", "c2"):
+        page = stage.open("/groups/billing", viewport={"width": width, "height": 900})
+        expect(page.locator("table.grid .mark")).to_have_count(32)
+        grid, history = (page.locator(each).bounding_box() for each in (".grid-box", ".history"))
+        assert grid is not None
+        assert history is not None
+        assert history["y"] >= grid["y"] + grid["height"]
+        # Both are seen at once by those who scroll to them.
+        assert history["y"] + history["height"] - grid["y"] <= 900 or width < 800
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
 def test_two_members_with_one_id_are_never_silent(stage: BrowserStage) -> None:
     _topic(stage)
     with ExitStack() as there:

@@ -68,3 +68,16 @@ def test_every_page_of_a_group_counts_the_same(stage: BrowserStage) -> None:
                 for name, count in (("Members", "2"), ("Queues", "4"), ("Lag", "0")):
                     fact = page.locator(".fact").filter(has=page.get_by_text(name, exact=True))
                     expect(fact.locator("dd")).to_have_text(count)
+
+
+def test_groups_fit_a_phone(stage: BrowserStage) -> None:
+    with Admin(stage.namesrv) as admin:
+        admin.topics.create("orders-of-a-large-shop", 2)
+        with run_members(stage.namesrv, "billing-of-a-large-shop", "orders-of-a-large-shop", "c1"):
+            page = stage.open("/groups", viewport={"width": 390, "height": 844})
+            row = page.get_by_role("row", name="billing-of-a-large-shop")
+            expect(row.locator("td:visible")).to_have_text(["1", "0", "0"])
+            for box in ("document.documentElement", "document.querySelector('.scroll')"):
+                assert page.evaluate(f"{box}.scrollWidth <= {box}.clientWidth")
+            page.set_viewport_size({"width": 800, "height": 900})
+            expect(row).to_contain_text("orders-of-a-large-shop")

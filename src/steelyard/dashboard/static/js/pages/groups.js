@@ -19,11 +19,11 @@ export function Groups() {
   const columns = useMemo(() => [
     { key: "name", name: t("groups.group"), value: (row) => row.name, cell: (row) => html`<a href=${path`/groups/${row.name}`}>${row.name}</a>` },
     { key: "members", name: t("groups.members"), number: true, value: (row) => row.members, cell: (row) => (row.members === 0 ? html`<span class="quiet">0</span>` : whole(row.members)) },
-    { key: "queues", name: t("groups.queues"), number: true, value: (row) => row.queues, cell: (row) => whole(row.queues) },
-    { key: "topics", name: t("app.topics"), value: (row) => row.topics.join(" "), cell: (row) => html`<${Topics} names=${row.topics} />` },
+    { key: "queues", wide: true, name: t("groups.queues"), number: true, value: (row) => row.queues, cell: (row) => whole(row.queues) },
+    { key: "topics", wide: true, name: t("app.topics"), value: (row) => row.topics.join(" "), cell: (row) => html`<${Topics} names=${row.topics} />` },
     { key: "lag", name: t("groups.lag"), number: true, value: (row) => row.lag, cell: (row) => html`<span class=${`heat-cell ${lagClass(row.lag)}`}>${whole(row.lag)}</span>` },
-    { key: "rate", name: t("groups.rate"), number: true, value: (row) => row.out_rate, cell: (row) => rate(row.out_rate) },
-    { key: "strategy", name: t("groups.strategy"), value: (row) => (row.broadcast ? t("groups.broadcast") : row.strategy ?? ""), cell: (row) => html`${row.broadcast ? t("groups.broadcast") : row.strategy ?? "–"}${row.kind && html` <span class="quiet">${row.kind}</span>`}` },
+    { key: "rate", wide: true, name: t("groups.rate"), number: true, value: (row) => row.out_rate, cell: (row) => rate(row.out_rate) },
+    { key: "strategy", wide: true, name: t("groups.strategy"), value: (row) => (row.broadcast ? t("groups.broadcast") : row.strategy ?? ""), cell: (row) => html`${row.broadcast ? t("groups.broadcast") : row.strategy ?? "–"}${row.kind && html` <span class="quiet">${row.kind}</span>`}` },
     { key: "warnings", name: t("app.warnings"), number: true, value: (row) => row.warnings.length, cell: (row) => (row.warnings.length ? html`<span class="badge warn" title=${row.warnings.join("\n")}>${t("groups.nWarnings", { n: row.warnings.length })}</span>` : html`<span class="quiet">${row.at_ms === null ? "–" : 0}</span>`) },
   ], [language()]);
   return html`
