@@ -54,6 +54,7 @@ class Dashboard:
         """Bind the port at once, so that the address is known before anything is served."""
         self.options = options or DashboardOptions()
         self._listener = _bind_port(self.options)
+        self._folder: Path | None = None
         self.set_cluster(namesrv, local_metrics)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -82,6 +83,7 @@ class Dashboard:
 
     def keep_in(self, folder: Path, *, with_token: bool) -> None:
         """Keep in a folder what should survive a restart, also the token unless one was given; before `start`."""
+        self._folder = folder
         if with_token:
             self.options = replace(self.options, token=kept_token(folder, self.options.token))
 
@@ -129,6 +131,7 @@ class Dashboard:
         from steelyard.dashboard.app import make_app
         from steelyard.dashboard.connection_limits import BrowserConnection
         from steelyard.dashboard.context import DashboardContext
+        from steelyard.dashboard.rate_history import RateHistory, keep_sampling
 
         self._loop = asyncio.get_running_loop()
         context = self._context = DashboardContext(
@@ -136,7 +139,9 @@ class Dashboard:
             self._client_config,
             self.options,
             self._local_metrics,
+            RateHistory(self._folder),
         )
+        context.spawn(keep_sampling(context.admin, context.rates))
         config = uvicorn.Config(
             make_app(context, self._listener.port),
             http=BrowserConnection,

@@ -6,6 +6,7 @@ import { title } from "../app/shell.js";
 import { t } from "../app/i18n.js";
 import { Bar } from "../components/bar.js";
 import { Command } from "../components/command.js";
+import { RateHistory } from "../components/rate_history.js";
 import { Fact, Facts, Warnings, Liveness, Loading, Notes } from "../components/status.js";
 import { Table } from "../components/table.js";
 import { permissionText } from "./topics.js";
@@ -39,6 +40,7 @@ function Body({ seen }) {
       <${Fact} name=${t("topics.permissions")} value=${[...new Set(seen.brokers.map((each) => permissionText(each.permission)))].join(" · ")} />
     <//>
     ${seen.hot_queue && html`<${Warnings} sentences=${[seen.hot_queue]} />`}
+    <${RateHistory} url=${path`/api/topics/${seen.topic}/rates`} rateName=${t("topics.in")} />
     <${Queues} seen=${seen} />
     <div class="columns">
       <${Readers} seen=${seen} />
