@@ -125,13 +125,46 @@ def test_pages_can_be_read_by_everybody(stage: BrowserStage, tmp_path: Path, sch
         assert not {name: found for name, found in findings.items() if found}
 
 
+_WIDTHS = (390, 800, 1440)
+
+
 @pytest.mark.parametrize("path", _PAGES.values(), ids=_PAGES)
-def test_pages_fit_a_narrow_screen(stage: BrowserStage, path: str) -> None:
+def test_pages_fit_phones_tablets_and_desks(stage: BrowserStage, tmp_path: Path, path: str) -> None:
     with Admin(stage.namesrv) as admin:
         admin.topics.create("orders", 4)
         admin.groups.create("billing")
     stage.send("orders", b"one")
     stage.expected.add(404)  # where the message is not in the first queue
-    page = stage.open(path, viewport={"width": 420, "height": 800})
+    page = stage.open(path, viewport={"width": _WIDTHS[0], "height": 800})
     _settled(page)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 425
+    for width in _WIDTHS:
+        _check_fit(page, width, tmp_path / f"{width}.png")
+
+
+@pytest.mark.parametrize(
+    ("path", "button"),
+    [
+        ("/topics", "Create topic"),
+        ("/topics/orders", "Send a message"),
+        ("/topics/orders", "Settings"),
+        ("/topics/orders", "Delete"),
+    ],
+)
+def test_dialogs_fit_and_can_be_read_by_everybody(stage: BrowserStage, tmp_path: Path, path: str, button: str) -> None:
+    with Admin(stage.namesrv) as admin:
+        admin.topics.create("orders", 4)
+    page = stage.open(path, viewport={"width": _WIDTHS[0], "height": 800})
+    page.get_by_role("button", name=button).click()
+    dialog = page.get_by_role("dialog")
+    if button == "Delete":
+        expect(dialog.locator(".command code")).to_be_visible()
+    for width in _WIDTHS:
+        _check_fit(page, width, tmp_path / f"{width}.png")
+        assert dialog.evaluate("each => each.scrollWidth <= each.clientWidth")
+    assert not _findings(page)
+
+
+def _check_fit(page: Page, width: int, picture: Path) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    page.screenshot(path=picture)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width

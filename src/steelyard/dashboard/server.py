@@ -141,7 +141,7 @@ class Dashboard:
             self._local_metrics,
             RateHistory(self._folder),
         )
-        context.spawn(keep_sampling(context.admin, context.rates))
+        sampling = context.spawn(keep_sampling(context.admin, context.rates))
         config = uvicorn.Config(
             make_app(context, self._listener.port),
             http=BrowserConnection,
@@ -159,6 +159,7 @@ class Dashboard:
             if not self._stopped.is_set():
                 await server.serve(sockets=[self._listener.accepting_socket])
         finally:
+            sampling.cancel()
             await context.close()
 
 
