@@ -4,6 +4,7 @@ import { short, whole } from "../../app/format.js";
 import { html, useMemo } from "../../app/html.js";
 import { language, t } from "../../app/i18n.js";
 import { lagClass } from "../../components/bar.js";
+import { speaksText } from "../../components/members.js";
 import { Table } from "../../components/table.js";
 
 function Box({ row, numbers, names, colours, chosen, broadcast, reported }) {
@@ -45,7 +46,7 @@ function MemberTable({ picture, names, colours, numbers, chosen, onChoose }) {
     { key: "queues", name: t("groups.queues"), number: true, value: (row) => row.queues },
     { key: "lag", name: t("groups.lag"), number: true, value: (row) => row.lag, cell: (row) => whole(row.lag) },
     { key: "address", name: t("groups.address"), value: (row) => row.head?.address, cell: (row) => html`<span class="mono">${row.head?.address || "–"}</span>` },
-    { key: "make", name: t("groups.make"), value: (row) => row.head && `${row.head.is_steelyard ? "Steelyard" : row.head.language} ${row.head.release}` },
+    { key: "make", name: t("groups.make"), value: (row) => row.head && `${row.head.is_steelyard ? "Steelyard" : row.head.language} ${speaksText(row.head)}` },
     { key: "state", name: t("groups.state"), value: (row) => (row.gone ? t("groups.gone") : row.head?.leaving ? t("groups.leaving") : row.head?.idle ? t("groups.idle") : "") },
   ];
   return html`<details class="members"><summary>${t("groups.membersOf", { n: picture.members.length })}</summary>

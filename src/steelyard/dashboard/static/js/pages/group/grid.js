@@ -3,7 +3,7 @@ import { duration, short, time, whole } from "../../app/format.js";
 import { html, useMemo } from "../../app/html.js";
 import { language, t } from "../../app/i18n.js";
 import { lagClass } from "../../components/bar.js";
-import { rebalanceReason } from "../../components/members.js";
+import { rebalanceReason, speaksText } from "../../components/members.js";
 
 const WIDE = 8, WITH_SINCE = 20;
 
@@ -21,7 +21,7 @@ function Head({ member, names, colour, wide }) {
       ${wide && html`
         <span class="about mono">${head?.address || ""}</span>
         <span class="about">${t("groups.nQueues", { n: member.queues })}${member.lag === null ? "" : ` · ${t("groups.lagOf", { lag: short(member.lag) })}`}</span>
-        <span class="about">${head && (head.is_steelyard ? html`<span class="make">Steelyard</span>` : html`<span class="make">${head.language || "?"}</span>`)} ${head?.release || ""}</span>
+        <span class="about">${head && html`<span class="make">${head.is_steelyard ? "Steelyard" : head.language || "?"}</span> ${speaksText(head)}`}</span>
         <span class="badges">${badges}</span>`}
       ${!wide && html`<span class="count" title=${t("groups.nQueues", { n: member.queues })}>${member.queues}</span>`}
     </th>`;
