@@ -67,8 +67,9 @@ lowest:  ## the tests of `make check` with the lowest versions that pyproject.to
 	@uv pip install --quiet --python .venv-lowest/bin/python -c constraints.txt --group tools
 	@.venv-lowest/bin/python -m pytest -n $(WORKERS) --dist loadgroup -m '$(UNIT)'
 
-browser: $(LINT)/.ready-$(VERSION) $(call ready,browser)  ## the page in real Chromium; Debian's is installed where it is missing and may be
+browser: $(LINT)/.ready-$(VERSION) $(call ready,browser)  ## the page in real Chromium, and its scripts linted where npm is; Debian's is installed where it is missing and may be
 	@$(LINT)/bin/mypy --python-executable $(PY) tests/browser/*.py
+	@$(PY) -m tests.browser.scripts $(LINT)/node
 	@$(PY) -m tests.browser.chromium
 	@$(PYTEST) tests/browser
 

@@ -4,7 +4,7 @@ import { bytes } from "../app/format.js";
 import { t } from "../app/i18n.js";
 
 // Invisible characters, and those that change the direction of text: C0 and C1 controls, joiners, bidi marks …
-const UNSEEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|\r(?!\n)|[\u{e0000}-\u{e007f}]/gu;
+const UNSEEN = /(?![\t\n\r])\p{Cc}|[\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|\r(?!\n)|[\u{e0000}-\u{e007f}]/gu;
 const MOST_MARKS = 500;
 
 // A text with each invisible character in a box that names it: it stays in the text without effect.

@@ -14,6 +14,7 @@ import { Table } from "../components/table.js";
 const MOST_POINTS = 600;
 
 // The points of the last minutes: all of them with the first event, then one by one.
+/** @returns {[{ current: any }, (value: any) => void]} */
 function usePoints() {
   const points = useRef([]);
   const take = (value) => {

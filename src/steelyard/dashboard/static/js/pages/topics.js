@@ -13,6 +13,7 @@ const KINDS = ["users", "dead letters", "retry", "system"];
 const NAMED = 3;
 
 // All rows with the first event, then those that changed.
+/** @returns {[{ current: any }, (value: any) => void]} */
 function useRows() {
   const rows = useRef(new Map());
   const take = (value) => {
