@@ -28,7 +28,7 @@ def test_a_request_without_a_reply_is_a_timeout_error() -> None:
 def test_a_request_without_a_reply_is_one_with_asyncio_too() -> None:
     async def scenario(namesrv: str) -> None:
         async with aio.Producer(namesrv, group="shop") as producer:
-            with pytest.raises(TimeoutError, match="nobody replied"):
+            with pytest.raises(TimeoutError, match="no reply to a request"):
                 await producer.request(_REQUEST, timeout_s=0.1)
             # The limit of the caller's own is one that cancels, and no other is in its way.
             with pytest.raises(TimeoutError, match=r"^$"):

@@ -34,7 +34,7 @@ class FindingEntry(JsonBody, frozen=True, kw_only=True):
     kind: str = always_written("")
     message: str = always_written("")
     next_step: str | None = None
-    severity: Severity = Severity.ERROR
+    severity: Severity = always_written(Severity.ERROR)
 
     @property
     def finding(self) -> Finding:
