@@ -13,9 +13,8 @@ from pyarrow import parquet
 from steelyard.model import Queue
 from steelyard.pipelines.report.contents import KeyInQueue, KeyLoad, QueueLoad, ReportContents, TopicTraffic
 from steelyard.pipelines.report.fact_table import FACT_SCHEMA, fact_table
-from steelyard.pipelines.report.formatting import MAX_TIMESTAMP_MS
 from steelyard.pipelines.report.html_report import render_page
-from steelyard.pipelines.report.ownership import OwnershipEvent
+from steelyard.pipelines.report.ownership import MAX_TIMESTAMP_MS, OwnershipEvent
 from steelyard.pipelines.report.rebalance_history import build_history
 from tests.pipelines.report_contents import START_MS, busy_contents, queues_of, traffic_of
 

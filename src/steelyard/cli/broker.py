@@ -5,6 +5,7 @@ broker restarts or changes a topic; the broker's own setting ``brokerPermission=
 """
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,20 +23,12 @@ from steelyard.cli.shared.options import (
     argument,
     confirm,
     option,
-)
-from steelyard.cli.shared.output import Output, TableColumn, columns, fields_of
-from steelyard.cli.shared.terminal import print_note
-from steelyard.cli.shared.units import (
-    format_age,
-    format_bytes,
-    format_percent,
-    format_release,
-    format_uptime,
     parse_pairs,
-    percentile,
-    pluralize,
 )
+from steelyard.cli.shared.output import Output, TableColumn, columns, fields_of, latency_figures
+from steelyard.cli.shared.terminal import print_note
 from steelyard.errors import ConfigurationError
+from steelyard.model.formatting import format_bytes, format_duration, format_percent, format_release, pluralize
 from steelyard.model.reserved_names import is_system_group
 
 if TYPE_CHECKING:
@@ -74,7 +67,7 @@ def _list_brokers(admin: "Admin", out: Output, cluster: ClusterOption = None) ->
     brokers = [each for each in admin.brokers.list() if cluster in (None, each.cluster)]
     shown = columns(
         *("broker", "cluster", "address", "version", "#up", "#in_tps:in/s", "#out_tps:out/s", "#disk_used:disk"),
-        up=format_uptime,
+        up=format_duration,
         in_tps="{:.1f}".format,
         out_tps="{:.1f}".format,
         disk_used=format_percent,
@@ -145,7 +138,7 @@ def _broker_texts(state: "BrokerRuntime") -> dict[str, object]:
         "cluster": state.server.cluster,
         "address": state.server.address,
         "version": state.version and format_release(state.version),
-        "up": state.up and format_uptime(state.up),
+        "up": state.up and format_duration(state.up),
         "started": state.started_at,
         "stored": _rate_text(state.put, state.stored_today),
         "delivered": _rate_text(state.delivered, state.delivered_today),
@@ -271,10 +264,14 @@ def _show_broker_lag(
         columns(
             *("group", "topic", *(["#queue_id:queue"] if queues else []), "#end", "#committed", "#lag", "#in_flight"),
             "consumed_at:last consumed",
-            consumed_at=format_age,
+            consumed_at=_format_age,
         ),
         [row for row in rows if over is None or int(str(row["lag"])) > over],
     )
+
+
+def _format_age(then: datetime) -> str:
+    return f"{format_duration(max(timedelta(), datetime.now(UTC) - then))} ago"
 
 
 def _lag_row(several: "list[GroupLag]", **which: int) -> dict[str, object]:
@@ -317,18 +314,7 @@ def _probe_broker(
             columns("#number", "#ms"), ({"number": at, "ms": round(ms, 3)} for at, ms in enumerate(took_ms, 1))
         )
         return
-    took_ms.sort()
-    out.print_object(
-        {
-            "broker": broker,
-            "messages": count,
-            "size_bytes": size_bytes,
-            "min_ms": round(took_ms[0], 3),
-            "avg_ms": round(sum(took_ms) / count, 3),
-            "p99_ms": round(percentile(took_ms, 99), 3),
-            "max_ms": round(took_ms[-1], 3),
-        }
-    )
+    out.print_object({"broker": broker, "messages": count, "size_bytes": size_bytes, **latency_figures(took_ms)})
 
 
 @_config.subcommand(

@@ -25,9 +25,9 @@ from steelyard.cli.shared.options import (
     option,
 )
 from steelyard.cli.shared.output import Output, OutputFormat, columns, fields_of
-from steelyard.cli.shared.terminal import ProgressLine, print_note, printable
-from steelyard.cli.shared.units import format_time, pluralize
+from steelyard.cli.shared.terminal import ProgressLine, print_note
 from steelyard.errors import ConfigurationError, SteelyardError
+from steelyard.model.formatting import format_time, pluralize, printable
 from steelyard.model.time_text import parse_time
 
 if TYPE_CHECKING:

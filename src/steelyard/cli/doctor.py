@@ -12,7 +12,8 @@ import typer
 from steelyard.cli.shared.commands import help_examples
 from steelyard.cli.shared.options import ClientOptions, GroupOption, option
 from steelyard.cli.shared.output import Output, columns
-from steelyard.cli.shared.terminal import make_console, print_note, printable, stderr_warnings
+from steelyard.cli.shared.terminal import make_console, print_note, stderr_warnings
+from steelyard.model.formatting import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

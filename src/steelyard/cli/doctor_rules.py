@@ -18,11 +18,9 @@ from typing import TYPE_CHECKING
 
 from steelyard.cli.shared.contexts import load_contexts
 from steelyard.cli.shared.exit_codes import ExitCode
-from steelyard.cli.shared.units import count_text, format_release, pluralize
 from steelyard.client.admin.brokers import BrokerReports
 from steelyard.client.admin.topics import TopicKind, TopicSummary
 from steelyard.client.config import DEFAULT_NAMESRV, NAMESRV_ENVIRONMENT
-from steelyard.client.describe import short_names, shorten_ids
 from steelyard.client.diagnostics import (
     BrokerFacts,
     ClusterFacts,
@@ -35,7 +33,7 @@ from steelyard.client.diagnostics import (
 from steelyard.errors import SteelyardError, how_to_install
 from steelyard.model import Permission
 from steelyard.model.finding import Finding, Severity
-from steelyard.model.time_text import format_duration
+from steelyard.model.formatting import format_duration, format_release, pluralize, short_names, shorten_ids
 from steelyard.version import __version__
 
 if TYPE_CHECKING:
@@ -472,7 +470,7 @@ def diagnose_topics(topics: Sequence[TopicSummary] | None) -> Iterator[Finding]:
             "topics", "there is none yet; the first message of a topic creates it, or: steelyard topic create NAME"
         )
     elif not bad:
-        yield _ok("topics", f"{count_text(len(users), 'topic')}, with queues to write and to read")
+        yield _ok("topics", f"{pluralize(len(users), 'topic')}, with queues to write and to read")
 
 
 def _topic_findings(topic: TopicSummary) -> Iterator[Finding]:
@@ -508,9 +506,9 @@ def diagnose_groups(groups: Sequence[GroupHealthFacts], now: datetime) -> Iterat
 
 def _group_summary(seen: GroupHealthFacts) -> str:
     view = seen.view
-    lag = f"a lag of {count_text(view.lag, 'message')}" if view.lag else "no lag"
-    members = count_text(len(view.members), "member") if view.members else "no member"
-    return f"{members} online, {count_text(len(view.queues), 'queue')}, {lag}"
+    lag = f"a lag of {pluralize(view.lag, 'message')}" if view.lag else "no lag"
+    members = pluralize(len(view.members), "member") if view.members else "no member"
+    return f"{members} online, {pluralize(len(view.queues), 'queue')}, {lag}"
 
 
 def _group_findings(seen: GroupHealthFacts, now: datetime) -> Iterator[Finding]:
@@ -519,7 +517,7 @@ def _group_findings(seen: GroupHealthFacts, now: datetime) -> Iterator[Finding]:
     if not view.members and view.lag:
         yield _warn(
             subject,
-            f"no member is online, with a lag of {count_text(view.lag, 'message')}",
+            f"no member is online, with a lag of {pluralize(view.lag, 'message')}",
             "start its consumers; if they run, check their group and name servers",
         )
     for finding in view.findings:
@@ -546,7 +544,7 @@ def _group_findings(seen: GroupHealthFacts, now: datetime) -> Iterator[Finding]:
         )
         yield _warn(
             subject,
-            f"it has {count_text(seen.dead, 'dead letter')}{last}",
+            f"it has {pluralize(seen.dead, 'dead letter')}{last}",
             f"see why: steelyard dead-letters ls {view.group}",
         )
     for note in view.notes:

@@ -12,9 +12,9 @@ import typer
 
 from steelyard.cli.shared.options import ClientOptions, GroupArgument, option
 from steelyard.cli.shared.output import Output, OutputFormat, columns
-from steelyard.cli.shared.terminal import make_console, printable, stop_on_signals
-from steelyard.cli.shared.units import pluralize
+from steelyard.cli.shared.terminal import make_console, stop_on_signals
 from steelyard.errors import ConfigurationError, RequestNotSupported, TransportError
+from steelyard.model.formatting import format_time, pluralize, printable, short_names, shorten_ids
 from steelyard.model.time_text import parse_time
 
 if TYPE_CHECKING:
@@ -118,8 +118,6 @@ def _history_rows(
 def _record_rows(
     records: "list[RebalanceRecord]", *, short: bool, seen: SeenMemberChanges
 ) -> Iterator[dict[str, object]]:
-    from steelyard.client.describe import short_names, shorten_ids
-
     ids = {name for record in records for name in _member_ids(record)}
     names = short_names(ids) if short else {name: name for name in ids}
     for record in records:
@@ -186,12 +184,7 @@ def _history_line(row: Mapping[str, object]) -> str:
 
 
 def _clock_text(at: object) -> str:
-    """Return a local time to the millisecond; with its day if that is not today."""
-    if not isinstance(at, datetime):
-        return str(at)
-    here = at.astimezone()
-    day = "" if here.date() == datetime.now(here.tzinfo).date() else f"{here:%m-%d} "
-    return f"{day}{here:%H:%M:%S}.{here.microsecond // 1000:03d}"
+    return format_time(at, precision="milliseconds") if isinstance(at, datetime) else str(at)
 
 
 _COLUMNS = columns("#at", "what", "queue", "from", "to", "#gap_ms:gap", "why", at=_clock_text, gap_ms="{} ms".format)

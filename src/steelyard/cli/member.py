@@ -11,7 +11,7 @@ from steelyard.cli.shared.commands import CommandGroup
 from steelyard.cli.shared.options import GroupArgument, MemberArgument, option
 from steelyard.cli.shared.output import Output, OutputFormat, columns, fields_of
 from steelyard.cli.shared.terminal import print_note
-from steelyard.cli.shared.units import format_time
+from steelyard.model.formatting import format_time, short_names, shorten_ids
 
 if TYPE_CHECKING:
     from steelyard.client.sync.admin import Admin
@@ -22,8 +22,6 @@ app = CommandGroup("member", "Show the members of a group.")
 @app.subcommand("ls", "steelyard member ls billing", "steelyard member ls billing --output csv")
 def _list_members(admin: "Admin", out: Output, group: GroupArgument) -> None:
     """List members that are online, with their subscriptions and queues."""
-    from steelyard.client.describe import short_names, shorten_ids
-
     view = admin.groups.describe(group)
     owned = view.owned()
     names = short_names(owned)
@@ -70,8 +68,6 @@ def _show_member(
     stacks: Annotated[bool, option("--stacks", help="Also the stack of each of its threads.")] = False,
 ) -> None:
     """Ask a member for its queues and its throughput."""
-    from steelyard.client.describe import short_names
-
     names = short_names(each.id for each in admin.groups.members(group))
     matching = [each for each, name in names.items() if member in (each, name)]
     status = admin.groups.member_status(group, matching[0] if len(matching) == 1 else member, stacks=stacks)

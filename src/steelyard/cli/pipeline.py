@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 import typer
 
 from steelyard.cli.shared.commands import CommandGroup
-from steelyard.cli.shared.options import ClientOptions, argument, option
-from steelyard.cli.shared.terminal import make_console, printable, stderr_warnings, stop_on_signals
-from steelyard.cli.shared.units import parse_pairs
+from steelyard.cli.shared.options import ClientOptions, argument, option, parse_pairs
+from steelyard.cli.shared.terminal import make_console, stderr_warnings, stop_on_signals
 from steelyard.errors import ConfigurationError
+from steelyard.model.formatting import printable
 from steelyard.model.time_text import parse_duration_s, parse_time
 
 if TYPE_CHECKING:

@@ -29,13 +29,14 @@ from steelyard.cli.shared.options import (
     TopicArgument,
     argument,
     option,
+    parse_pairs,
     parse_queue,
 )
 from steelyard.cli.shared.output import Output, OutputFormat, fields_of
-from steelyard.cli.shared.terminal import ProgressLine, print_error, printable, stderr_warnings
-from steelyard.cli.shared.units import parse_pairs
+from steelyard.cli.shared.terminal import ProgressLine, print_error, stderr_warnings
 from steelyard.errors import ConfigurationError, SteelyardError
 from steelyard.model import Message, Queue, StoredMessage
+from steelyard.model.formatting import printable
 from steelyard.model.message import KEYS, RESERVED_PROPERTIES, TAGS, UNIQUE_KEY
 from steelyard.model.time_text import parse_duration_s
 

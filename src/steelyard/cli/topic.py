@@ -22,11 +22,12 @@ from steelyard.cli.shared.options import (
     argument,
     confirm,
     option,
+    parse_pairs,
 )
 from steelyard.cli.shared.output import Output, columns, fields_of
 from steelyard.cli.shared.terminal import print_note
-from steelyard.cli.shared.units import format_time, parse_pairs
 from steelyard.errors import ConfigurationError, RequestNotSupported, SteelyardError
+from steelyard.model.formatting import format_time
 
 if TYPE_CHECKING:
     from steelyard.client.admin.topic_plan import TopicChangePlan

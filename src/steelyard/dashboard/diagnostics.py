@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from steelyard.dashboard.cluster_snapshot import GroupRow, ServerRow, TopicRow, WarningRow
 from steelyard.model.finding import Finding, Severity
-from steelyard.model.time_text import format_duration
+from steelyard.model.formatting import format_duration, format_percent, pluralize
 
 _DISK_WARN, _DISK_CRITICAL = 0.75, 0.90
 """Apache's brokers delete early from the first on, and reject messages from the second on."""
@@ -26,7 +26,11 @@ def broker_warnings(brokers: Iterable[ServerRow]) -> Iterator[WarningRow]:
             is_severe = each.disk_used >= _DISK_CRITICAL
             next_step = "it may reject messages" if is_severe else "it will delete old messages early"
             yield WarningRow(
-                "broker", each.name, "disk", f"the disk of {who} is {each.disk_used:.0%} full; {next_step}", is_severe
+                "broker",
+                each.name,
+                "disk",
+                f"the disk of {who} is {format_percent(each.disk_used)} full; {next_step}",
+                is_severe,
             )
 
 
@@ -57,7 +61,7 @@ def group_warnings(row: GroupRow, found: Iterable[Finding]) -> Iterator[WarningR
     for finding in found:
         yield WarningRow("group", row.name, finding.kind, finding.message, finding.severity is Severity.ERROR)
     if row.members == 0 and row.lag:
-        sentence = f"group {row.name} has no member online and a lag of {_format_messages(row.lag)}"
+        sentence = f"group {row.name} has no member online and a lag of {pluralize(row.lag, 'message')}"
         yield WarningRow("group", row.name, "no members", sentence)
 
 
@@ -67,22 +71,18 @@ def dead_letter_warning(
     """Report the dead letters of a group if there are new ones, or if the last is less than a day old."""
     if growth:
         sentence = (
-            f"group {group} gave up {_format_messages(growth)} within the last {format_duration(span_ms / 1_000)}; "
-            f"it has {messages:,} dead letters"
+            f"group {group} gave up {pluralize(growth, 'message')} within the last {format_duration(span_ms / 1_000)}; "
+            f"it has {pluralize(messages, 'dead letter')}"
         )
         return WarningRow("dead letters", group, "growing dead letters", sentence, True)
     if messages and died_ms is not None and now_ms - died_ms < _DAY_MS:
-        sentence = f"group {group} gave up {_format_messages(messages)}, the last {_ago(now_ms, died_ms)}"
+        sentence = f"group {group} gave up {pluralize(messages, 'message')}, the last {_ago(now_ms, died_ms)}"
         return WarningRow("dead letters", group, "dead letters", sentence)
     return None
 
 
 def _ago(now_ms: int, then_ms: int) -> str:
     return f"{format_duration(max(0, now_ms - then_ms) / 1_000)} ago"
-
-
-def _format_messages(count: int) -> str:
-    return "1 message" if count == 1 else f"{count:,} messages"
 
 
 def sort_by_severity(warnings: Iterable[WarningRow]) -> tuple[WarningRow, ...]:

@@ -23,6 +23,7 @@ from zlib import crc32
 from msgspec import Struct
 
 from steelyard.errors import NotAStore
+from steelyard.model.formatting import pluralize
 from steelyard.store.checksums import CHECKSUM_BYTES, CHECKSUMS_FOLDER, RecordChecksums, checksums_path
 from steelyard.store.commit_log import COMMIT_LOG_FOLDER, Segment, segment_name, segment_starts
 from steelyard.store.consume_queue import (
@@ -72,8 +73,8 @@ class StoreFinding(Struct, frozen=True, gc=False):
     is_damage: bool = True
 
     def __str__(self) -> str:
-        lost = "" if self.lost is None else f", {_pluralize(self.lost, 'message')} lost"
-        return f"{self.path}, position {self.position}, {_pluralize(self.size, 'byte')}: {self.what}{lost}"
+        lost = "" if self.lost is None else f", {pluralize(self.lost, 'message')} lost"
+        return f"{self.path}, position {self.position}, {pluralize(self.size, 'byte')}: {self.what}{lost}"
 
 
 class VerificationReport(Struct, frozen=True):
@@ -93,11 +94,6 @@ class VerificationReport(Struct, frozen=True):
     def is_sound(self) -> bool:
         """Whether there is no damage; notes do not count."""
         return not any(finding.is_damage for finding in self.findings)
-
-
-def _pluralize(count: int, what: str) -> str:
-    """Return a number with its noun."""
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 _pack_place = Layout(">qi").pack
@@ -174,7 +170,7 @@ class _ConsumeQueueCheck:
     def missing_entries(self) -> Iterator[StoreFinding]:
         """Yield a finding if messages have no entry: damage after a clean close, usual after a crash."""
         if self.missing:
-            what = f"{_pluralize(self.missing, 'message')} without entry, from offset {self._first_missing} on"
+            what = f"{pluralize(self.missing, 'message')} without entry, from offset {self._first_missing} on"
             yield self._finding(self._first_missing, self.missing, what)
 
     def mismatched_entries(self, log_start: int, is_reported: Callable[[int], bool]) -> Iterator[StoreFinding]:
@@ -427,7 +423,7 @@ class _Verification:
             elif check.missing:
                 missing, queues = missing + check.missing, queues + 1
         if missing:
-            counts = f"{_pluralize(missing, 'message')} of {_pluralize(queues, 'queue')}"
+            counts = f"{pluralize(missing, 'message')} of {pluralize(queues, 'queue')}"
             what = f"{counts} without entry, which the next start adds"
             yield StoreFinding(CONSUME_QUEUE_FOLDER, 0, missing * ENTRY_BYTES, what, 0, is_damage=False)
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from steelyard.client.suggestions import closest_match
 from steelyard.model import StoredMessage, Subscription
+from steelyard.model.formatting import pluralize
 from steelyard.model.reserved_names import RETRY_PREFIX
 from steelyard.testing.broker_inspection import ConsumeProgress, DelayedMessage
 
@@ -162,7 +163,10 @@ def describe_cluster(snapshot: TopicSnapshot) -> list[str]:
 
 def _topic_lines(snapshot: TopicSnapshot) -> list[str]:
     if snapshot.messages:
-        return [f"{snapshot.topic} has {_format_count(len(snapshot.messages))}:", *_message_lines(snapshot.messages)]
+        return [
+            f"{snapshot.topic} has {pluralize(len(snapshot.messages), 'message')}:",
+            *_message_lines(snapshot.messages),
+        ]
     if snapshot.topic in snapshot.topics:
         return [f"{snapshot.topic} has no messages"]
     others = ", ".join(snapshot.topics) or "none"
@@ -175,7 +179,7 @@ def _group_lines(snapshot: TopicSnapshot) -> list[str]:
     if not snapshot.messages:
         lines = _topic_lines(snapshot)
     else:
-        total = _format_count(len(snapshot.messages))
+        total = pluralize(len(snapshot.messages), "message")
         lines = [f"group {group.name} handled {snapshot.handled_count} of {total} of {snapshot.topic}:"]
         lines += _message_lines(snapshot.messages, [state.description for state in snapshot.states])
     if group.is_broadcast:
@@ -223,7 +227,3 @@ def _describe_message(message: StoredMessage) -> str:
 def _did_you_mean(name: str, known: Iterable[str]) -> str:
     close = closest_match(name, known)
     return f"; did you mean {close}?" if close else ""
-
-
-def _format_count(count: int) -> str:
-    return "1 message" if count == 1 else f"{count} messages"

@@ -10,7 +10,7 @@ knows what it holds: a broker forwards the request to it (307).
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 
 from steelyard.balance.assignors import AssignmentPlan, Strategy, StrategyFunction, find_strategy, plan
 from steelyard.balance.assignors.explain import Explanation, explain
@@ -32,6 +32,7 @@ from steelyard.client.times import from_epoch_ms
 from steelyard.errors import ConfigurationError, ConsumerOffline, SteelyardError, error_for
 from steelyard.model import BrokerAddresses, Queue, sort_names, sort_queues, utf16_units
 from steelyard.model.finding import Finding, Severity
+from steelyard.model.formatting import format_time
 from steelyard.model.reserved_names import RETRY_PREFIX
 from steelyard.wire.bodies import decode_body
 from steelyard.wire.bodies.members import ConsumerConnections, ConsumerRunningState
@@ -307,7 +308,7 @@ def _member_line(view: GroupDescription, member: MemberDescription) -> str:
     if mine:
         what.append(f" with {_count(waiting, 'message')}: {_join_some([each.queue for each in mine])}")
     if member.started_at is not None:
-        what.append(f"; there since {member.started_at:%Y-%m-%d %H:%M:%S} UTC")
+        what.append(f"; there since {format_time(member.started_at, UTC)}")
     return "".join(what)
 
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from steelyard.model import Queue
 from steelyard.pipelines.report.contents import ReportContents, measure_skew
-from steelyard.pipelines.report.formatting import to_datetime
+from steelyard.pipelines.report.ownership import to_datetime
 from steelyard.pipelines.report.rebalance_history import OwnershipHistory
 
 _TIME = pa.timestamp("ms", "UTC")
