@@ -298,18 +298,18 @@ TWICE = replace(FACTS, reported={"a": ("c1 is there twice; give each an id",)})
         (
             GroupHealthFacts(view(3), {QUEUE: timedelta(minutes=5)}),
             Severity.WARNING,
-            "oldest message has waited for 5m",
+            "oldest message has waited for 5 min",
         ),
         (GroupHealthFacts(view(3), {QUEUE: timedelta(seconds=5)}), Severity.OK, "a lag of 3 messages"),
         (
             GroupHealthFacts(view(), dead=2, died_at=NOW - timedelta(minutes=3)),
             Severity.WARNING,
-            "2 dead letters, the last 3m ago ->",
+            "2 dead letters, the last 3 min ago ->",
         ),
         (
             GroupHealthFacts(view(), dead=2, died_at=NOW - timedelta(days=3)),
             Severity.WARNING,
-            "2 dead letters, the last 3d ago ->",
+            "2 dead letters, the last 3 d ago ->",
         ),
         (
             GroupHealthFacts(view(0, replace(FACTS, notes=("c2 could not be asked",)))),

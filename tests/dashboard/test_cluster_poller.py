@@ -228,7 +228,7 @@ def test_dead_letters_that_grow_are_wrong_and_those_of_today_are_worth_a_look() 
     book.record_topic(_dead(3, 30_000), 60_000)
     (first,) = book.snapshot.warnings
     assert (first.subject, first.is_severe) == ("dead letters", False)
-    assert first.sentence == "group billing gave up 3 messages, the last 30s ago"
+    assert first.sentence == "group billing gave up 3 messages, the last 30 s ago"
     assert book.snapshot.groups["billing"].dead_letters == 3
     book.record_topic(_dead(5, 119_000), 120_000)
     (then,) = book.snapshot.warnings

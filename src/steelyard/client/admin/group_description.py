@@ -32,7 +32,7 @@ from steelyard.client.times import from_epoch_ms
 from steelyard.errors import ConfigurationError, ConsumerOffline, SteelyardError, error_for
 from steelyard.model import BrokerAddresses, Queue, sort_names, sort_queues, utf16_units
 from steelyard.model.finding import Finding, Severity
-from steelyard.model.formatting import format_time
+from steelyard.model.formatting import format_time, pluralize
 from steelyard.model.reserved_names import RETRY_PREFIX
 from steelyard.wire.bodies import decode_body
 from steelyard.wire.bodies.members import ConsumerConnections, ConsumerRunningState
@@ -287,10 +287,10 @@ def _claimed_twice(view: GroupDescription) -> Iterable[Finding]:
 
 
 def _summary_line(view: GroupDescription) -> str:
-    members = _count(len(view.members), "member")
+    members = pluralize(len(view.members), "member")
     topics = [topic for topic in view.topics if not topic.startswith(RETRY_PREFIX)]
     retries = sum(each.queue.topic.startswith(RETRY_PREFIX) for each in view.queues)
-    queues = _count(len(view.queues) - retries, "queue") + (f" of {_join_some(topics)}" if topics else "")
+    queues = pluralize(len(view.queues) - retries, "queue") + (f" of {_join_some(topics)}" if topics else "")
     queues += f" (and {retries} of retries)" if retries else ""
     how = ", each member reads all" if view.broadcast else f", strategy {view.strategy}" if view.strategy else ""
     return f"group {view.group} has {members} and {queues}{how}; lag {view.lag:,}"
@@ -304,16 +304,12 @@ def _member_line(view: GroupDescription, member: MemberDescription) -> str:
     if member.leaving:
         what.append(", which is about to leave,")
     waiting = sum(each.lag or 0 for each in mine)
-    what.append(f" has {_count(len(mine), 'queue')}")
+    what.append(f" has {pluralize(len(mine), 'queue')}")
     if mine:
-        what.append(f" with {_count(waiting, 'message')}: {_join_some([each.queue for each in mine])}")
+        what.append(f" with {pluralize(waiting, 'message')}: {_join_some([each.queue for each in mine])}")
     if member.started_at is not None:
         what.append(f"; there since {format_time(member.started_at, UTC)}")
     return "".join(what)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _join_some(items: Sequence[object]) -> str:
