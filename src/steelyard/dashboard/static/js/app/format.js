@@ -58,8 +58,9 @@ export function duration(ms) {
   return parts.join(" ");
 }
 
-// A time in ISO 8601 with its zone, which is the browser's; of today's, only what follows the date. Takes milliseconds or an ISO text.
-export function time(when, { ms = false, dated = false } = {}) {
+// A time in ISO 8601 with its zone, which is the browser's; of today's, only what follows the date. Takes milliseconds or
+// an ISO text. The ticks of an axis have no room for the zone.
+export function time(when, { ms = false, dated = false, zoned = true } = {}) {
   if (!isKnown(when)) return NONE;
   const moment = new Date(when);
   if (Number.isNaN(moment.getTime())) return NONE;
@@ -68,7 +69,7 @@ export function time(when, { ms = false, dated = false } = {}) {
   const zone = offset ? `${offset < 0 ? "-" : "+"}${two(Math.abs(offset) / 60)}:${two(Math.abs(offset) % 60)}` : "Z";
   const text = new Date(moment.getTime() + offset * 60_000).toISOString();
   const today = !dated && new Date().toDateString() === moment.toDateString();
-  return `${text.slice(today ? 11 : 0, ms ? 23 : 19)}${zone}`;
+  return `${text.slice(today ? 11 : 0, ms ? 23 : 19)}${zoned ? zone : ""}`;
 }
 
 export const ago = (when) => (isKnown(when) ? t("app.ago", { time: duration(Math.max(0, Date.now() - new Date(when).getTime())) }) : NONE);
