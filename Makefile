@@ -20,6 +20,7 @@ install = $(if $(UV),uv pip install --quiet --python $(1)/bin/python,$(1)/bin/py
 # Tests wait now and then, so there are more workers than cores.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(2 * (os.cpu_count() or 1))')
 UNIT := not spark and not process and not thorough
+LOWEST := not java and not process and not thorough
 PYTEST := $(PY) -m pytest -n $(WORKERS) --dist loadgroup
 
 LONG_TRIALS := tests/interop/test_churn.py tests/interop/test_convergence.py
@@ -55,17 +56,17 @@ unit: $(call ready,test)  ## the tests of `make check` alone
 	@$(PYTEST) -m '$(UNIT)'
 
 pythons:  ## the tests of `make check` on every Python 3.11 and newer that is found here
-	@for python in $$($(PYTHON) .ci/pythons); do \
+	@pythons=$$($(PYTHON) .ci/pythons) && test -n "$$pythons" || { echo ".ci/pythons found no Python to test with" >&2; exit 1; }; \
+	for python in $$pythons; do \
 		version=$$($$python -c 'import platform; print(platform.python_version())'); echo "== $$python ($$version)"; \
 		$(MAKE) --no-print-directory PYTHON=$$python VENV=.venv-$$version unit || failed="$$failed $$version"; \
 	done; test -z "$$failed" || { echo "failed on$$failed" >&2; exit 1; }
 
-lowest:  ## the tests of `make check` with the lowest versions that pyproject.toml allows (needs uv)
+lowest:  ## the tests of `make check`, and those with Spark's packages that need no Java, with the lowest versions that pyproject.toml allows (needs uv)
 	@test -n "$(UV)" || { echo "make lowest needs uv: pip install uv" >&2; exit 1; }
 	@uv venv --quiet --clear --python $(PYTHON) .venv-lowest
-	@uv pip install --quiet --python .venv-lowest/bin/python --resolution lowest-direct -e '.[fast,lz4,dashboard,otel,testing]'
-	@uv pip install --quiet --python .venv-lowest/bin/python -c constraints.txt --group tools
-	@.venv-lowest/bin/python -m pytest -n $(WORKERS) --dist loadgroup -m '$(UNIT)'
+	@uv pip install --quiet --python .venv-lowest/bin/python --resolution lowest-direct -e '.[all,pipelines]' --group tools
+	@.venv-lowest/bin/python -m pytest -n $(WORKERS) --dist loadgroup -m '$(LOWEST)'
 
 browser: $(LINT)/.ready-$(VERSION) $(call ready,browser)  ## the page in real Chromium; Debian's is installed where it is missing and may be
 	@$(LINT)/bin/mypy --python-executable $(PY) tests/browser/*.py

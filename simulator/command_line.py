@@ -17,9 +17,10 @@ from functools import partial
 from typing import IO, TYPE_CHECKING, Annotated, TypeVar
 
 import msgspec
-import typer
+from click.exceptions import Exit
 
-from steelyard.cli.shared.commands import add_command, help_examples, run_app
+from steelyard.cli.shared.commands import command, run_app
+from steelyard.cli.shared.parameters import option
 from steelyard.cli.shared.terminal import guard_output, make_console
 from steelyard.errors import ConfigurationError
 
@@ -138,28 +139,18 @@ _MAX_SHRUNK = 3
 """How many different failures are made smaller: each takes up to 150 histories."""
 
 
-@help_examples("python -m simulator --histories 200", "python -m simulator --seed 7", "python -m simulator --hunt")
+@command("python -m simulator --histories 200", "python -m simulator --seed 7", "python -m simulator --hunt")
 def _simulate(
-    histories: Annotated[int, typer.Option(min=1, help="Number of histories.")] = 100,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the first history.")] = 0,
-    only: Annotated[str | None, typer.Option(help="Only histories of this kind.", show_default=False)] = None,
-    replay: Annotated[
-        int | None, typer.Option(min=0, help="Run the history of this seed alone, and describe it.")
-    ] = None,
-    drop: Annotated[
-        str, typer.Option(help="With --replay: leave these parts out, such as f3,m2,n50.", show_default=False)
-    ] = "",
-    trace: Annotated[bool, typer.Option("--trace", help="With --replay: print every event.")] = False,
-    jobs: Annotated[
-        int | None, typer.Option(min=1, help="Number of worker processes; all cores if not given.", show_default=False)
-    ] = None,
-    plant: Annotated[
-        str | None, typer.Option(help="Plant this bug, and stop once it is found.", show_default=False)
-    ] = None,
-    hunt: Annotated[
-        bool, typer.Option("--hunt", help="Plant each known bug in turn, and print what finds it.")
-    ] = False,
-    output: Annotated[str, typer.Option(help="text, or json for programs.")] = "text",
+    histories: Annotated[int, option(min=1, help="Number of histories.")] = 100,
+    seed: Annotated[int, option(min=0, help="Seed of the first history.")] = 0,
+    only: Annotated[str | None, option(help="Only histories of this kind.")] = None,
+    replay: Annotated[int | None, option(min=0, help="Run the history of this seed alone, and describe it.")] = None,
+    drop: Annotated[str, option(help="With --replay: leave these parts out, such as f3,m2,n50.")] = "",
+    trace: Annotated[bool, option(help="With --replay: print every event.")] = False,
+    jobs: Annotated[int | None, option(min=1, help="Number of worker processes; all cores if not given.")] = None,
+    plant: Annotated[str | None, option(help="Plant this bug, and stop once it is found.")] = None,
+    hunt: Annotated[bool, option(help="Plant each known bug in turn, and print what finds it.")] = False,
+    output: Annotated[str, option(help="text, or json for programs.")] = "text",
 ) -> None:
     """Run simulated histories with injected faults.
 
@@ -184,11 +175,11 @@ def _simulate(
     out = make_console().file
     as_json = output == "json"
     if hunt:
-        raise typer.Exit(_hunt_mutants(out, plant, jobs, as_json=as_json))
+        raise Exit(_hunt_mutants(out, plant, jobs, as_json=as_json))
     if replay is not None:
         dropped = tuple(part.strip() for part in drop.split(",") if part.strip())
-        raise typer.Exit(_replay(out, replay, only, dropped, plant, trace=trace, as_json=as_json))
-    raise typer.Exit(_run_seeds(out, range(seed, seed + histories), only, plant, jobs, as_json=as_json))
+        raise Exit(_replay(out, replay, only, dropped, plant, trace=trace, as_json=as_json))
+    raise Exit(_run_seeds(out, range(seed, seed + histories), only, plant, jobs, as_json=as_json))
 
 
 def _replay(
@@ -343,11 +334,7 @@ def _with_progress_bar(outcomes: "Iterator[HistoryOutcome]", total: int) -> "Ite
             yield outcome
 
 
-_app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-add_command(_app, "simulator", _simulate)
-
-
 def main(arguments: "Sequence[str] | None" = None) -> int:
     """Run the command line and return its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    return guard_output(lambda: run_app(_app, words, "python -m simulator"))
+    return guard_output(lambda: run_app(_simulate, words, "python -m simulator"))

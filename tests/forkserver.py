@@ -31,7 +31,7 @@ from tests.intervals import shorten
 
 _CLIENT = Path(__file__).with_name("forkclient.py")
 # What the command line loads when it is needed, and what only other tests need.
-_LATE = ("encodings.idna", "rich.box", "rich.table", "rich.text", "typer._completion_classes", "uvloop")
+_LATE = ("encodings.idna", "rich.box", "rich.table", "rich.text", "uvloop")
 _OTHERS = tuple(f"steelyard.{name}" for name in ("__main__", "cli.demo", "cli.pipeline", "pipelines", "spark"))
 
 _READY = b"ready\n"

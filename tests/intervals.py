@@ -14,7 +14,6 @@ from dataclasses import fields, replace
 import pytest
 
 from steelyard.balance.group.options import MemberOptions, MemberTimings
-from steelyard.cli.shared.options import ClientOptions
 from steelyard.client.admin.admin_session import AdminSession
 from steelyard.client.config import ClientConfig
 from steelyard.client.consumer.options import ConsumerOptions
@@ -51,9 +50,11 @@ _TIMEOUT_S = 60
 _TIMEOUTS = (
     "steelyard.broker.requests.consumers._STATUS_TIMEOUT_MS",
     "steelyard.cli.check_run._NAME_SERVER_TIMEOUT_S",
+    "steelyard.cli.shared.options._TIMEOUT_S",
     "steelyard.client.admin.admin_session._REQUEST_TIMEOUT_MS",
     "steelyard.client.admin.group_description._MEMBER_TIMEOUT_MS",
     "steelyard.client.topic_routes._LAST_TRY_TIMEOUT_MS",
+    "steelyard.diagnostics.thresholds.SLOW_ANSWER_MS",
 )
 _DEFAULTS: tuple[tuple[Callable[..., object], str], ...] = (
     (ClientConfig.__init__, "timeout_s"),
@@ -102,7 +103,6 @@ def shorten(patch: pytest.MonkeyPatch) -> dict[str, float]:
         whole_defaults[f"{function.__qualname__}({parameter})"] = defaults[parameter]
         patch.setitem(defaults, parameter, _minute(parameter))
     whole_defaults["ProducerOptions.timeout_s"] = ProducerOptions().timeout_s
-    patch.setattr(ClientOptions, "config", _patient(ClientOptions.config))
     patch.setattr(ProducerOptions.__init__, "__defaults__", _patient_sends())
     for kind in (ConsumerOptions, PullConsumerOptions):
         patch.setattr(kind, "member_options", _in_a_hurry(kind.member_options))
@@ -111,15 +111,6 @@ def shorten(patch: pytest.MonkeyPatch) -> dict[str, float]:
 
 def _minute(name: str) -> int:
     return _TIMEOUT_S * (1000 if name.lower().endswith("_ms") else 1)
-
-
-def _patient(of_production: Callable[[ClientOptions], ClientConfig]) -> Callable[[ClientOptions], ClientConfig]:
-    def config(options: ClientOptions) -> ClientConfig:
-        assert ClientOptions.__init__.__kwdefaults__ is not None
-        is_given = options.timeout != ClientOptions.__init__.__kwdefaults__["timeout"]
-        return of_production(options if is_given else replace(options, timeout=_TIMEOUT_S))
-
-    return config
 
 
 def _patient_sends() -> tuple[object, ...]:

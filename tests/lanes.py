@@ -1,9 +1,10 @@
 """Lanes: which tests `make check` runs, and which tests may not run side by side.
 
-What needs Spark is marked `spark`, by where it lies or by its fixtures; what starts a process is marked `process` in
-its file; what goes through hundreds of histories or failures is marked `thorough`. `make check` runs what has none of
-these marks: no package of Spark's has to be there, and the attempt to start a process fails. Its properties try a
-quarter of the examples. Tests that share a session of Spark run in one worker, one after the other: the group `spark`.
+What needs Spark is marked `spark`, by where it lies or by its fixtures, and what of that starts Spark also `java`; what
+starts a process is marked `process` in its file; what goes through hundreds of histories or failures is marked
+`thorough`. `make check` runs what has none of these marks: no package of Spark's has to be there, and the attempt to
+start a process fails. Its properties try a quarter of the examples. `make lowest` runs these and, of `spark`, what
+needs no Java. Tests that share a session of Spark run in one worker, one after the other: the group `spark`.
 Those that start a Spark of their own and have no use for that one run beside it: the group `spark-alone`.
 """
 
@@ -18,7 +19,10 @@ from _pytest.doctest import DoctestModule
 from hypothesis import settings
 
 _ROOT = Path(__file__).parents[1]
-_UNIT = "not spark and not process and not thorough"
+QUICK = {"not spark and not process and not thorough", "not java and not process and not thorough"}
+"""What `make check` and `make lowest` run."""
+_JAVA = {"spark", "spark-alone"}
+"""The groups of tests that start Spark."""
 _SPARK_S = 240
 settings.register_profile("whole", deadline=None, derandomize=True)
 settings.register_profile("quick", settings.get_profile("whole"), max_examples=25)
@@ -33,7 +37,7 @@ class Lanes:
 
     def __init__(self, config: pytest.Config) -> None:
         self._absent = {place for package, places in _NEEDS.items() if find_spec(package) is None for place in places}
-        is_quick = config.getoption("markexpr") == _UNIT
+        is_quick = config.getoption("markexpr") in QUICK
         settings.load_profile("quick" if is_quick else "whole")
         starts_workers = config.getoption("numprocesses", None) and not hasattr(config, "workerinput")
         self._refuses_processes = is_quick and not starts_workers
@@ -75,6 +79,8 @@ class Lanes:
                 item.add_marker(pytest.mark.xdist_group("spark"))
                 if item.get_closest_marker("timeout") is None:
                     item.add_marker(pytest.mark.timeout(_SPARK_S))
+            if _group(item) in _JAVA:
+                item.add_marker(pytest.mark.java)
             if _group(item) == "spark" or f"{item.path}/".startswith(needs_spark):
                 item.add_marker(pytest.mark.spark)
 

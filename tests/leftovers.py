@@ -28,6 +28,11 @@ _CACHES = frozenset({".git", "__pycache__", ".pytest_cache", ".mypy_cache", ".ru
 _JAVA = "hsperfdata_"
 
 
+def mark() -> dict[str, str]:
+    """Return what the environment of each child has to have, by which it is found in the end."""
+    return {name: value for name, value in os.environ.items() if name == _MARK}
+
+
 class Leftovers:
     """A plug-in of pytest: in each worker it looks at the process, in the one that hands out tests at all the rest."""
 
@@ -65,7 +70,7 @@ class Leftovers:
         if self._found and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+    def pytest_terminal_summary(self, terminalreporter: "pytest.TerminalReporter") -> None:
         """Tell what was found."""
         if self._found:
             terminalreporter.section("left behind: end what a test starts, in the test", red=True, bold=True)

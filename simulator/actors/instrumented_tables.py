@@ -253,10 +253,10 @@ class InstrumentedOffsets(ConsumerOffsets):
         self._reporter.record(Situation(at_ms=self._reporter.now_ms(), name="an offset was reset", about=about))
         super().reset(group, topic, queue_id, offset)
 
-    def put(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+    def put(self, group: str, topic: str, queue_id: int, offset: int, now_ms: int = 0) -> None:
         """Store a commit."""
         before = self.get(group, topic, queue_id)
-        super().put(group, topic, queue_id, offset)
+        super().put(group, topic, queue_id, offset, now_ms)
         if group in BROKER_GROUPS:
             return
         reporter = self._reporter

@@ -407,7 +407,10 @@ class MemberProcess(Process):
                 generation=generation,
             )
         )
-        self._feed([Handled(queue, generation, (offset,)) if ok else Handled(queue, generation, (), (offset,))])
+        if ok:
+            self._feed([Handled(queue, generation, (offset,))])
+        else:
+            self._feed([Handled(queue, generation, (), (offset,), errors={offset: "it failed"})])
         rest = action.offsets[index + 1 :]
         if not rest:
             return

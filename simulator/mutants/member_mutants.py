@@ -32,7 +32,7 @@ from steelyard.balance.group.inflight_window import InflightWindow
 from steelyard.balance.group.member import LeaveSequence, MemberStateMachine
 from steelyard.balance.group.offset_commits import OffsetCommits, has_uncommitted
 from steelyard.balance.group.ownership_probe import OwnershipProbe
-from steelyard.balance.group.process_queue import LockMode, ProcessQueue
+from steelyard.balance.group.process_queue import HandlerBatch, LockMode, ProcessQueue
 from steelyard.balance.group.queue_locks import BrokerLockRequests, LockDenial, LockGrant, QueueLocks, first_queues
 from steelyard.balance.group.queue_states import QueueEvent, QueueState
 from steelyard.balance.group.queue_transitions import QueueTransitions, Transition
@@ -122,7 +122,7 @@ def _release_with_commit(transitions: QueueTransitions, process_queue: ProcessQu
 
 
 def _count_failure_as_handled(
-    _dispatcher: Dispatcher, process_queue: ProcessQueue, offset: int, _message: object, _attempt: int, _level: int
+    _dispatcher: Dispatcher, process_queue: ProcessQueue, offset: int, _batch: HandlerBatch, _event: Handled
 ) -> None:
     process_queue.window.finish((offset,))
 
@@ -131,13 +131,14 @@ def _send_back_and_go_on(
     dispatcher: Dispatcher,
     process_queue: ProcessQueue,
     offset: int,
-    message: object,
-    attempt: int,
+    batch: HandlerBatch,
     delay_level: int,
-    unreadable_reason: str = "",
+    error: str,
+    *,
+    is_unreadable: bool = False,
 ) -> None:
     """Count a message as done as soon as it is being sent back."""
-    _send_back(dispatcher, process_queue, offset, message, attempt, delay_level, unreadable_reason)
+    _send_back(dispatcher, process_queue, offset, batch, delay_level, error, is_unreadable=is_unreadable)
     process_queue.window.finish((offset,))
     process_queue.sending_back.pop(offset, None)
 
@@ -148,22 +149,22 @@ def _send_back_after_loss(dispatcher: Dispatcher, event: Handled) -> None:
     for offset in event.failed:
         if offset in running:
             chunk = running[offset]
-            _send_back(dispatcher, chunk.process_queue, offset, chunk.message(offset), chunk.attempt, event.delay_level)
+            _send_back(dispatcher, chunk.process_queue, offset, chunk, event.delay_level, "")
     _orphan_handled(dispatcher, event)
 
 
 def _skip_in_order(
-    _dispatcher: Dispatcher, process_queue: ProcessQueue, offset: int, _message: object, _attempt: int, _level: int
+    _dispatcher: Dispatcher, process_queue: ProcessQueue, offset: int, _batch: HandlerBatch, _event: Handled
 ) -> list[tuple[int, object, int]]:
     process_queue.window.finish((offset,))
     return []
 
 
 def _try_later_in_order(
-    dispatcher: Dispatcher, process_queue: ProcessQueue, offset: int, message: object, attempt: int, _level: int
+    dispatcher: Dispatcher, process_queue: ProcessQueue, offset: int, batch: HandlerBatch, _event: Handled
 ) -> list[tuple[int, object, int]]:
     """Try a message again after a while, and go on with the next ones."""
-    dispatcher._retry_locally(process_queue, offset, message, attempt + 1)
+    dispatcher._retry_locally(process_queue, offset, batch.message(offset), batch.attempt + 1)
     return []
 
 

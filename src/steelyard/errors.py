@@ -50,6 +50,7 @@ Left out: response codes that are results and not errors (stored but flushed lat
 """
 
 from enum import Enum
+from errno import EACCES, EDQUOT, EIO, ELOOP, ENAMETOOLONG, ENOENT, ENOSPC, ENOTDIR, EPERM, EROFS
 from typing import NamedTuple
 
 __all__ = [
@@ -129,6 +130,8 @@ __all__ = [
     "VersionNotSupported",
     "error_class",
     "error_for",
+    "file_advice",
+    "file_error",
     "how_to_install",
 ]
 
@@ -144,6 +147,35 @@ def how_to_install(extras: str) -> str:
     return f"run in a clone of Steelyard: pip install -e '.[{extras}]'"
 
 
+_FILE_ADVICE = {
+    **dict.fromkeys((EACCES, EPERM, EROFS), "check the permissions"),
+    **dict.fromkeys((ENOENT, ENOTDIR, ENAMETOOLONG, ELOOP), "check the path"),
+    **dict.fromkeys((ENOSPC, EDQUOT), "free space there"),
+    EIO: "check the disk's health",
+}
+
+
+def file_advice(error: OSError, otherwise: str) -> str:
+    """Say what to do about a file operation that failed, by the system's reason.
+
+    >>> file_advice(PermissionError(EACCES, "Permission denied"), "give another file")
+    'check the permissions'
+    >>> file_advice(IsADirectoryError(21, "Is a directory"), "give another file")
+    'give another file'
+    """
+    return _FILE_ADVICE.get(error.errno or 0, otherwise)
+
+
+def file_error(what: str, error: OSError, otherwise: str) -> "ConfigurationError":
+    """Make the error of a file that was named and cannot be used.
+
+    >>> print(file_error("shop.json cannot be read", FileNotFoundError(ENOENT, "No such file"), "give another"))
+    shop.json cannot be read (no such file); check the path
+    """
+    why = (error.strerror or str(error)).lower()
+    return ConfigurationError(f"{what} ({why})", next_step=file_advice(error, otherwise))
+
+
 class Fault(Enum):
     """Whose fault an error is; only the server's own counts against it in broker latency."""
 
@@ -151,6 +183,7 @@ class Fault(Enum):
     SERVER = "the server's"
     CONNECTION = "the connection's"
     PEER = "the peer's"
+    STEELYARD = "Steelyard's: a bug"
 
 
 class Retry(Enum):
@@ -350,6 +383,7 @@ class ImpossibleEvent(SteelyardError):
     orders@broker-a:3 is DRAINING and met NO_PEER_HOLDS, which cannot be; this is a bug of Steelyard, please report it
     """
 
+    fault = Fault.STEELYARD
     next_step = "this is a bug of Steelyard, please report it"
 
     def __init__(self, queue: str, *, state: str, event: str, after: str | None = None) -> None:
@@ -462,9 +496,10 @@ class TransportError(SteelyardError):
 
 
 class CannotConnect(TransportError, ConnectionError):
-    """No connection could be made; also a `ConnectionError`."""
+    """No connection could be made; also a `ConnectionError`. ``errno`` is the system's reason, if it gave one."""
 
     code = 10001
+    errno: int | None = None
     next_step = "check the address, and that the server runs and listens there"
 
 

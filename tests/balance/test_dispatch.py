@@ -1,5 +1,7 @@
 """Messages in the hands of one member: whose turn it is, what becomes of failures, and what is committed."""
 
+import pytest
+
 from steelyard.balance.group.actions import Commit, HandleMessages, PullMessages, SendBackMessage
 from steelyard.balance.group.events import (
     CommitFailed,
@@ -215,6 +217,59 @@ def test_what_fails_while_it_is_unsure_goes_back_once_it_is_proven() -> None:
     harness.grant(Q)
     harness.offset(Q)
     assert len(harness.emitted(SendBackMessage)) == 1
+
+
+def _fail(harness: MemberHarness, offset: int, error: str) -> None:
+    harness.step(Handled(Q, harness.generation(Q), (), (offset,), errors={offset: error}))
+
+
+@pytest.mark.parametrize("is_unsure", [False, True], ids=["owned", "unsure"])
+def test_why_a_message_failed_goes_along_with_it(is_unsure: bool) -> None:
+    harness = MemberHarness().own(Q)
+    harness.pulled(Q, 0)
+    if is_unsure:
+        harness.disconnect()
+    _fail(harness, 0, "ValueError: bad")
+    if is_unsure:
+        harness.connect()
+        harness.grant(Q)
+        harness.offset(Q)
+    (back,) = harness.emitted(SendBackMessage)
+    assert (back.error, back.as_copy) == ("ValueError: bad", False)
+
+
+@pytest.mark.parametrize(
+    ("ours", "mode", "error", "as_copy"),
+    [
+        (True, ConsumeMode.ORDERLY, "ValueError: bad", False),
+        (False, ConsumeMode.ORDERLY, "ValueError: bad", True),
+        (False, ConsumeMode.ORDERLY, "", False),
+        (False, ConsumeMode.CONCURRENT, "ValueError: bad", False),
+    ],
+    ids=["ours", "Apache's", "Apache's, nothing to say", "Apache's, concurrent"],
+)
+def test_only_a_message_that_is_given_up_is_sent_to_apache_as_a_copy(
+    ours: bool, mode: ConsumeMode, error: str, as_copy: bool
+) -> None:
+    harness = MemberHarness(mode=mode, ours=ours, max_attempts=1).own(Q)
+    harness.pulled(Q, 0)
+    _fail(harness, 0, error)
+    (back,) = harness.emitted(SendBackMessage)
+    assert (back.error, back.as_copy, back.is_unreadable) == (error, as_copy, False)
+    assert back.delay_level == (-1 if mode is ConsumeMode.ORDERLY else 0)
+
+
+def test_a_late_failure_changes_nothing_of_what_was_sent_back() -> None:
+    harness = MemberHarness().own(Q)
+    harness.pulled(Q, 0)
+    for _ in range(15):
+        harness.wait(60_000)
+        harness.pulled(Q)
+    (back,) = harness.emitted(SendBackMessage)
+    assert back.error == "the handler took longer than 900 s"
+    _fail(harness, 0, "ValueError: late")
+    assert harness.emitted(SendBackMessage) == [back]
+    assert harness.reports()[-1] == "late-result"
 
 
 def test_a_message_too_long_in_its_handler_goes_back_and_comes_again() -> None:

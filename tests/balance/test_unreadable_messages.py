@@ -25,7 +25,7 @@ def _found(
 
 
 def _letters(harness: MemberHarness) -> list[tuple[int, int, str]]:
-    return [(back.offset, back.delay_level, back.unreadable_reason) for back in harness.emitted(SendBackMessage)]
+    return [(back.offset, back.delay_level, back.error) for back in harness.emitted(SendBackMessage)]
 
 
 def _answer(harness: MemberHarness, kind: type[SentBack | SendBackFailed], offset: int) -> None:

@@ -184,6 +184,11 @@ def group_view(harness: BrokerHarness, group: str = GROUP) -> GroupExtension:
     return extension
 
 
+def found_in(view: GroupExtension | None) -> list[str]:
+    """Return what our broker finds wrong in a group, in sentences."""
+    return [str(each.finding) for each in (view.findings or () if view is not None else ())]
+
+
 def connections(harness: BrokerHarness, group: str = GROUP) -> ConsumerConnections:
     """Return the connections of a group."""
     answer = harness.request(Code.GET_CONSUMER_CONNECTION_LIST, GroupRequest(consumer_group=group))

@@ -5,7 +5,7 @@ import pytest
 from steelyard.broker.options import BrokerOptions
 from steelyard.wire.bodies.heartbeat import MessageModel
 from tests.broker.broker_harness import BrokerHarness
-from tests.broker.fake_consumer import GROUP, FakeConsumer, connections, group_view, ids, subscription_to
+from tests.broker.fake_consumer import GROUP, FakeConsumer, connections, found_in, group_view, ids, subscription_to
 
 GRACE_MS = BrokerOptions().connection_grace_ms
 
@@ -200,10 +200,8 @@ def test_javas_are_let_in_listed_once_and_reported() -> None:
     second.heartbeat()
     assert ids(harness) == ["c1"]
     assert len(connections(harness).connections) == 1
-    reported_by_connections = connections(harness).steelyard
-    assert reported_by_connections is not None
-    for reported in (group_view(harness).findings, reported_by_connections.findings):
-        (warning,) = reported or ()
+    for view in (group_view(harness), connections(harness).steelyard):
+        (warning,) = found_in(view)
         assert first.connection.address in warning
         assert second.connection.address in warning
         assert "they read the same queues, and each handles all their messages" in warning
@@ -266,8 +264,8 @@ def test_members_that_disagree_are_named_once() -> None:
     assert group_view(harness).findings is None
     odd.heartbeat(subscription_to("orders", "lost", 8))
     harness.advance(2_000)
-    (warning,) = group_view(harness).findings or ()
-    assert "filter orders differently (c3 by lost, most by paid || sent)" in warning
+    (warning,) = found_in(group_view(harness))
+    assert "different subscriptions to orders (c3 filters by lost, most by paid || sent)" in warning
     assert harness.state.warnings.count(warning) == 1
     odd.unregister()
     assert group_view(harness).findings is None
@@ -280,7 +278,7 @@ def test_queues_stay_unread_only_where_a_member_is_not_ours() -> None:
     odd.heartbeat(subscription_to("orders"), subscription_to("refunds"))
     assert group_view(harness).findings is None, "each topic is shared among its subscribers"
     FakeConsumer(harness, "java", ours=False).heartbeat(subscription_to("orders"))
-    (warning,) = group_view(harness).findings or ()
+    (warning,) = found_in(group_view(harness))
     assert "other topics than most (c2, in refunds): all topics are shared among all members" in warning
     assert "stay unread" in warning
 
@@ -307,5 +305,5 @@ def test_a_group_where_some_broadcast_and_some_share_is_reported() -> None:
     harness = BrokerHarness()
     FakeConsumer(harness, "c1", ours=False).heartbeat()
     FakeConsumer(harness, "c2", ours=False, model=MessageModel.BROADCASTING).heartbeat()
-    (warning,) = group_view(harness).findings or ()
+    (warning,) = found_in(group_view(harness))
     assert "c2" in warning

@@ -42,7 +42,7 @@ from tests.broker.pull_requests import (
 def test_an_answer_about_too_many_queues_is_refused_before_it_is_made(code: int, fields: dict[str, str]) -> None:
     harness = BrokerHarness()
     make_topic(harness, "wide", queues=65_536)
-    make_topic(harness, "half", queues=30_000)
+    make_topic(harness, "half", queues=11_000)
     harness.state.groups.get_or_create("billing", harness.now_ms)
     for topic in ("wide", "half"):
         harness.state.offsets.put("billing", topic, 0, 0)
@@ -121,7 +121,7 @@ def test_a_held_pull_that_has_very_much_to_look_through_is_told_to_ask_on() -> N
 
 
 def test_pulls_that_are_too_many_to_be_woken_at_once_are_woken_by_and_by(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(long_polling, "_RETRIES_PER_CALL", 4)
+    monkeypatch.setattr(long_polling, "PULLS_PER_CALL", 4)
     harness = BrokerHarness()
     make_topic(harness)
     pulls = [start_pull(harness, pull_header(group=f"group-{number}")) for number in range(10)]
@@ -129,6 +129,31 @@ def test_pulls_that_are_too_many_to_be_woken_at_once_are_woken_by_and_by(monkeyp
     assert len(held_pulls(harness)) == 6
     for _ in range(2):
         harness.advance(100)
+    assert not held_pulls(harness)
+    assert all(harness.pop_response(each) is not None for each in pulls)
+
+
+def test_pulls_that_end_at_once_are_answered_by_and_by(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(long_polling, "PULLS_PER_CALL", 4)
+    harness = BrokerHarness()
+    make_topic(harness)
+    pulls = [start_pull(harness, pull_header(wait_ms=5_000)) for _ in range(10)]
+    harness.advance(5_000, step_ms=5_000)
+    assert len(held_pulls(harness)) == 6
+    harness.advance(200)
+    assert not held_pulls(harness)
+    assert all(harness.pop_response(each) is not None for each in pulls)
+
+
+def test_pulls_of_a_queue_that_is_gone_are_answered_by_and_by(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(long_polling, "PULLS_PER_CALL", 4)
+    harness = BrokerHarness()
+    make_topic(harness)
+    pulls = [start_pull(harness, pull_header()) for _ in range(10)]
+    assert harness.request(Code.DELETE_TOPIC_IN_BROKER, {"topic": "orders"}).code == 0
+    harness.tick()
+    assert len(held_pulls(harness)) == 6
+    harness.advance(200)
     assert not held_pulls(harness)
     assert all(harness.pop_response(each) is not None for each in pulls)
 

@@ -18,7 +18,7 @@ from steelyard.wire.bodies.topics import TopicConfig
 from steelyard.wire.codes import RequestCode as Code
 from steelyard.wire.command import Command
 from tests.broker.broker_harness import BrokerHarness, message
-from tests.broker.fake_consumer import FakeConsumer, subscription_to
+from tests.broker.fake_consumer import FakeConsumer, connections, subscription_to
 from tests.broker.pull_requests import pull, pull_header
 
 NODE = {"cluster": "DefaultCluster", "node_type": "broker", "node_id": "broker-0"}
@@ -90,6 +90,39 @@ def test_a_group_is_behind_by_what_it_has_not_committed(harness: BrokerHarness) 
     assert reported(harness, rocketmq.CONSUMER_QUEUEING_LATENCY)[labels] == 500
 
 
+def test_no_progress_counts_from_the_last_commit_that_moved_or_the_oldest_message_that_waits(
+    harness: BrokerHarness,
+) -> None:
+    def still_s() -> float:
+        return reported(harness, own.SECONDS_SINCE_PROGRESS)["billing", "orders"]
+
+    def commit(offset: int) -> None:
+        assert member.request(Code.UPDATE_CONSUMER_OFFSET, commit_fields | {"commitOffset": str(offset)}).code == 0
+
+    commit_fields = {"consumerGroup": "billing", "topic": "orders", "queueId": "0"}
+    member = FakeConsumer(harness, "c-1", ours=False)
+    member.heartbeat(subscription_to())
+    commit(1)
+    assert still_s() == 0
+    harness.now_ms += 70_000
+    commit(1)
+    assert still_s() == 70, "a commit that moves nothing is no progress"
+    view = connections(harness).steelyard
+    assert view is not None
+    (waiting,) = view.waiting or ()
+    assert (waiting.topic, waiting.queue_id, waiting.offset, waiting.lag) == ("orders", 0, 1, 2)
+    assert waiting.still_ms == 70_000
+    commit(2)
+    assert still_s() == 0
+    harness.now_ms += 200_000
+    assert still_s() == 200
+    commit(3)
+    harness.now_ms += 200_000
+    assert still_s() == 0, "nothing waits"
+    harness.request(Code.SEND_MESSAGE_V2, message("orders"), b"late")
+    assert still_s() < 1, "what waits just came"
+
+
 def test_a_group_without_members_is_still_behind(harness: BrokerHarness) -> None:
     harness.state.groups.get_or_create("billing", harness.now_ms)
     harness.state.offsets.put("billing", "orders", 0, 1)
@@ -111,7 +144,7 @@ def test_connections_are_counted_by_language_and_release(harness: BrokerHarness)
 def test_what_looks_wrong_in_a_group_is_counted(harness: BrokerHarness) -> None:
     FakeConsumer(harness, "c-1").heartbeat(subscription_to())
     FakeConsumer(harness, "c-2").heartbeat(subscription_to(expression="paid"))
-    assert reported(harness, own.GROUP_WARNINGS) == {("billing", "unequal"): 1}
+    assert reported(harness, own.GROUP_WARNINGS) == {("billing", "unequal filters"): 1}
 
 
 def test_queues_are_held_or_free_where_members_of_ours_tell(harness: BrokerHarness) -> None:

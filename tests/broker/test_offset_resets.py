@@ -209,3 +209,37 @@ def test_each_member_of_a_broadcasting_group_is_reported_by_220(harness: BrokerH
         assert (push.texts()["group"], push.texts()["topic"]) == ("billing", "orders")
         assert reported(Command(0, body=push.body)) == {0: 2, 1: 2}
     assert pull(harness, pull_header(5)).code == 19
+
+
+def test_a_reset_by_time_that_would_read_very_many_messages_is_done_queue_by_queue(
+    harness: BrokerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("steelyard.broker.requests.offsets._MAX_READS", 5)
+    refused = reset(harness)
+    assert (refused.code, "reset one queue at a time" in (refused.remark or "")) == (1, True)
+    assert reported(reset(harness, timestamp=-1)) == {0: 5, 1: 5}
+    assert reported(reset(harness, queue_id=1)) == {1: 2}
+
+
+def test_pulls_beyond_those_that_a_reset_answers_learn_of_it_at_their_end(
+    harness: BrokerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("steelyard.broker.requests.offsets.PULLS_PER_CALL", 1)
+    pulls = [start_pull(harness, pull_header(5, queue_id=queue_id, wait_ms=15_000)) for queue_id in (0, 1)]
+    assert reported(reset(harness)) == {0: 2, 1: 2}
+    answers = [harness.pop_response(each) for each in pulls]
+    assert [answer is None for answer in answers] == [False, True]
+    harness.advance(16_000)
+    last = harness.pop_response(pulls[1])
+    assert last is not None
+    assert pull_fields(last).next_begin_offset == 2
+
+
+def test_many_members_of_a_broadcasting_group_are_not_sent_very_many_offsets(
+    harness: BrokerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("steelyard.broker.requests.offsets._MAX_PUSHED", 3)
+    for name in ("a", "b"):
+        send_heartbeat(harness, name, harness.connect(), group="news", model=MessageModel.BROADCASTING)
+    assert reset(harness, group="news").code == 1
+    assert reset(harness, group="news", queue_id=1).code == 0

@@ -196,6 +196,20 @@ def test_a_group_gets_the_offsets_of_another_in_one_topic_or_in_all_that_is_read
     assert harness.request(RequestCode.CLONE_GROUP_OFFSET, CloneGroupOffset("billing", "../etc")).code == 29
 
 
+def test_more_offsets_than_are_copied_at_a_time_are_copied_topic_by_topic(
+    harness: BrokerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("steelyard.broker.requests.offsets._MAX_COPIED", 1)
+    make_topic(harness, "returns")
+    commit(harness, 41)
+    commit(harness, 7, topic="returns")
+    refused = harness.request(RequestCode.CLONE_GROUP_OFFSET, CloneGroupOffset("billing", "all"))
+    assert (refused.code, "copy one topic at a time" in (refused.remark or "")) == (1, True)
+    assert query(harness, group="all", zero=False) is None
+    assert harness.request(RequestCode.CLONE_GROUP_OFFSET, CloneGroupOffset("billing", "all", "orders")).code == 0
+    assert query(harness, group="all") == 41
+
+
 def test_all_offsets_are_reported_as_apache_writes_them(harness: BrokerHarness) -> None:
     commit(harness, 41)
     body = harness.request(RequestCode.GET_ALL_CONSUMER_OFFSET).body

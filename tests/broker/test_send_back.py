@@ -5,6 +5,7 @@ import pytest
 from steelyard.broker.options import BrokerOptions
 from steelyard.wire.command import Command
 from steelyard.wire.headers.send import SendMessageBack
+from steelyard.wire.limits import ERROR_BYTES
 from steelyard.wire.properties import decode_properties
 from steelyard.wire.record import MessageRecord
 from tests.broker.broker_harness import START_MS, BrokerHarness, message
@@ -68,6 +69,45 @@ def test_a_message_nobody_wants_again_goes_to_the_dead_letters_at_once(level: in
     assert (properties["DLQ_ORIGIN_TOPIC"], properties["DLQ_ORIGIN_MESSAGE_ID"]) == ("orders", "U1")
     assert "DELAY" not in properties
     assert harness.state.topics[_DEAD].queues == 1
+
+
+def _fail(harness: BrokerHarness, position: int, error: str | None, level: int = 1) -> dict[str, str]:
+    """Send a message back, and return the properties of what was stored."""
+    answer = harness.request(36, SendMessageBack(position, "billing", level, steelyard_error=error))
+    assert answer.code == 0
+    harness.advance(1_000)
+    return decode_properties(harness.topic(_RETRY if level > 0 else _DEAD)[-1].properties)
+
+
+def test_a_retry_and_a_dead_letter_say_why_the_last_attempt_failed() -> None:
+    harness = BrokerHarness()
+    assert _fail(harness, _stored(harness).position, "ValueError: first")["STEELYARD_ERROR"] == "ValueError: first"
+    again = harness.topic(_RETRY)[-1]
+    dead = _fail(harness, again.position, "KeyError: second", level=-1)
+    assert (dead["STEELYARD_ERROR"], dead["TAGS"], dead["UNIQ_KEY"]) == ("KeyError: second", "T", "U1")
+
+
+def test_the_error_of_an_earlier_attempt_is_gone_when_the_next_member_says_nothing() -> None:
+    harness = BrokerHarness()
+    _fail(harness, _stored(harness).position, "ValueError: first")
+    assert "STEELYARD_ERROR" not in _fail(harness, harness.topic(_RETRY)[-1].position, None, level=-1)
+
+
+def test_an_error_adds_no_property_of_its_own_and_is_bounded() -> None:
+    harness = BrokerHarness()
+    found = _fail(harness, _stored(harness).position, "bad\x02DELAY\x0118\x02\n" + "é" * 4_000)
+    assert found["STEELYARD_ERROR"].startswith("bad DELAY 18 éé")
+    assert len(found["STEELYARD_ERROR"].encode()) <= ERROR_BYTES
+    assert found["DELAY"] == "1"
+
+
+def test_a_message_whose_properties_leave_no_room_is_kept_without_the_error() -> None:
+    harness = BrokerHarness()
+    text = f"{_TEXT}a\x01{'x' * 32_000}\x02"
+    harness.request(310, message(properties=text, queue_id=1), b"again")
+    found = _fail(harness, harness.queue("orders", 1)[-1].position, "e" * 1_000)
+    assert "STEELYARD_ERROR" not in found
+    assert len(found["a"]) == 32_000
 
 
 def test_a_message_dies_after_as_many_attempts_as_its_group_allows() -> None:

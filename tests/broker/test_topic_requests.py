@@ -89,6 +89,46 @@ def test_groups_begin_in_new_queues_at_the_first_message_whether_they_run_or_not
     )
 
 
+def test_a_topic_does_not_grow_by_more_offsets_of_groups_than_are_set_at_a_time(harness: BrokerHarness) -> None:
+    create(harness, "orders")
+    for number in range(20):
+        harness.state.offsets.put(f"group-{number}", "orders", 0, 7)
+    refused = create(harness, "orders", readQueueNums="65536", writeQueueNums="65536")
+    assert (refused.code, "add fewer queues at a time" in (refused.remark or "")) == (1, True)
+    assert settings(harness, "orders").read_queues == 4
+    assert harness.state.offsets.committed_in("group-1", "orders") == {0: 7}
+    assert create(harness, "orders", readQueueNums="4000", writeQueueNums="4000").code == 0
+    assert len(harness.state.offsets.committed_in("group-19", "orders")) == 1 + 3_996
+
+
+def test_topics_of_a_list_grow_together_or_not_at_all(harness: BrokerHarness) -> None:
+    for topic in ("orders", "refunds"):
+        create(harness, topic)
+        for number in range(20):
+            harness.state.offsets.put(f"group-{number}", topic, 0, 7)
+
+    def grow(queues: int) -> int:
+        topics = [TopicConfig(name=name, read_queues=queues, write_queues=queues) for name in ("orders", "refunds")]
+        body = encode_body(TopicConfigList(topics=tuple(topics)))
+        return harness.request(Code.UPDATE_AND_CREATE_TOPIC_LIST, {}, body).code
+
+    assert grow(4_000) == 1
+    assert settings(harness, "orders").read_queues == 4
+    assert grow(1_000) == 0
+    assert [len(harness.state.offsets.committed_in("group-0", topic)) for topic in ("orders", "refunds")] == [997, 997]
+
+
+def test_new_queues_leave_half_of_the_room_to_offsets_that_groups_commit(
+    harness: BrokerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("steelyard.broker.offsets._MAX_BYTES", 1_000)
+    create(harness, "orders")
+    harness.state.offsets.put("billing", "orders", 0, 7)
+    assert create(harness, "orders", readQueueNums="64").code == 1
+    assert create(harness, "orders", readQueueNums="20").code == 0
+    harness.state.offsets.put("audit", "orders", 0, 7)
+
+
 def test_attributes_are_changed_one_by_one(harness: BrokerHarness) -> None:
     create(harness, "orders", attributes="+message.type=FIFO,+reserve.time=5")
     assert settings(harness, "orders").attributes == {"message.type": "FIFO", "reserve.time": "5"}

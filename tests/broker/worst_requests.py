@@ -153,8 +153,9 @@ def refused() -> Mapping[str, Callable[[], Asked]]:
     }
 
 
-def registration(topics: int) -> Command:
-    who = RegistrationIdentity("DefaultCluster", "broker-a", 0, "127.0.0.1:10911", "127.0.0.1:10912")
+def registration(topics: int, broker: str = "broker-a", number: int = 0) -> Command:
+    host = f"10.0.{number // 256}.{number % 256}"
+    who = RegistrationIdentity("DefaultCluster", broker, 0, f"{host}:10911", f"{host}:10912")
     names = [f"topic-{number}" for number in range(topics)]
     table = TopicConfigTable(
         version=TableVersion(counter=1, state_version=0, timestamp=1),

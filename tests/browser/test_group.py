@@ -8,11 +8,11 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from steelyard import Admin
-from steelyard.balance.group.diagnostics import ProgressSample
 from steelyard.client.admin.group_description import GroupDescription, GroupFacts, MemberDescription, describe_group
 from steelyard.client.admin.groups import GroupAdmin
 from steelyard.dashboard.options import DashboardOptions
 from steelyard.dashboard.server import Dashboard
+from steelyard.diagnostics.group import ProgressSample
 from steelyard.model import Queue
 from steelyard.serve.embedded import Cluster
 from tests.browser.member_processes import MemberProcess

@@ -53,7 +53,7 @@ def test_a_broker_that_is_down_is_listed_with_its_problem_and_cannot_be_shown(ty
         why = "127.0.0.1:1 cannot be reached (connection refused)"
         assert [each["problem"] for each in reported] == [None, why, "broker broker-c has no address"]
         assert type_at(namesrv, "ls")[2] == f"broker-b: {why}\nbroker-c: broker broker-c has no address\n"
-        for words in (["show"], ["lag"], ["probe"], ["config", "show"]):
+        for words in (["show"], ["lag"], ["config", "show"]):
             for broker in ("broker-b", "broker-c"):
                 assert type_at(namesrv, *words, broker)[:2] == (ExitCode.UNREACHABLE, "")
 
@@ -112,15 +112,6 @@ def test_lag_is_by_topic_or_by_queue(cluster: Cluster, type_at: Type) -> None:
     by_queue = type_at(cluster.namesrv, "lag", "broker-1", "--queues", "--topic", "lagging", "--over", "0", "--json")[1]
     assert [json.loads(line)["lag"] for line in by_queue.splitlines()] == [3]
     assert type_at(cluster.namesrv, "lag", "broker-0", "--output", "json")[1] == "[]\n"
-
-
-def test_a_probe_shows_how_long_stores_take(cluster: Cluster, type_at: Type) -> None:
-    reported = json.loads(type_at(cluster.namesrv, "probe", "broker-0", "--count", "5", "--size", "64", "--json")[1])
-    assert (reported["messages"], reported["size_bytes"]) == (5, 64)
-    assert 0 < reported["min_ms"] <= reported["avg_ms"] <= reported["max_ms"]
-    each = type_at(cluster.namesrv, "probe", "broker-0", "--count", "3", "--each", "--output", "csv")[1]
-    assert [line.split(",")[0] for line in each.splitlines()] == ["number", "1", "2", "3"]
-    assert type_at(cluster.namesrv, "probe", "broker-9")[0] == ExitCode.NOT_FOUND
 
 
 def test_settings_are_changed_as_shown_and_never_by_mistake(type_at: Type) -> None:

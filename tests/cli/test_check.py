@@ -61,8 +61,19 @@ def test_limits_decide_how_bad_it_is(cluster: Cluster, waiting: str, capsys: pyt
     assert checked(cluster, capsys, *offline, "--lag-crit", "2")[0] == CheckStatus.CRITICAL
     code, out = checked(cluster, capsys, *offline, "--age-warn", "0.001ms")
     assert (code, "the oldest message has waited for" in out) == (CheckStatus.WARNING, True)
-    code, out = checked(cluster, capsys, "group", waiting)
+    code, out = checked(cluster, capsys, "group", waiting, "--members", "1")
     assert (code, "CRITICAL group checked: no member is online" in out) == (CheckStatus.CRITICAL, True)
+
+
+def test_a_group_without_members_has_one_verdict_alone_and_among_all(
+    cluster: Cluster, waiting: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out = checked(cluster, capsys, "group", waiting)
+    line = "WARNING group checked: group checked has no member online and a lag of 3 messages | "
+    assert (code, out.startswith(line)) == (CheckStatus.WARNING, True), out
+    code, out = checked(cluster, capsys, "all")
+    assert (code, line in out) == (CheckStatus.WARNING, True), out
+    assert checked(cluster, capsys, "all", "--members", "0")[0] == CheckStatus.OK
 
 
 def test_dead_letters_have_limits_of_their_own(
@@ -108,7 +119,7 @@ def test_programs_get_an_object_with_figures_and_limits(
 def test_all_is_a_line_for_all_and_one_for_each(
     cluster: Cluster, waiting: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, out = checked(cluster, capsys, "all")
+    code, out = checked(cluster, capsys, "all", "--members", "0")
     assert code == CheckStatus.OK
     assert [line.partition(":")[0] for line in out.splitlines()] == [
         "OK all",
@@ -125,7 +136,7 @@ def test_many_groups_are_not_each_searched_among_all(
         pytest.fail("all groups were asked for once more")
 
     monkeypatch.setattr(AdminSession, "require_group", ask)
-    code, out = checked(cluster, capsys, "all")
+    code, out = checked(cluster, capsys, "all", "--members", "0")
     assert (code, f"OK group {waiting}" in out) == (CheckStatus.OK, True)
 
 

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.balance.group.diagnostics import ProgressSample
 from steelyard.cli.check_rules import (
     NO_THRESHOLDS,
     CheckMetric,
@@ -29,9 +28,11 @@ from steelyard.client.admin.brokers import BrokerStatus
 from steelyard.client.admin.group_description import GroupFacts, MemberDescription, describe_group
 from steelyard.client.admin.offsets import QueueOffsets
 from steelyard.client.admin.topics import TopicDescription
-from steelyard.client.diagnostics import NameServerFacts, ServerKind
+from steelyard.diagnostics.group import ProgressSample
+from steelyard.diagnostics.servers import NameServerFacts, ServerKind
 from steelyard.errors import CannotConnect, ConfigurationError, SteelyardError, TimedOut, error_for
 from steelyard.model import BrokerAddresses, Permission, Queue, QueueCounts
+from steelyard.model.finding import Finding, Severity
 from steelyard.wire.codes import ResponseCode
 
 _LINE = re.compile(r"(OK|WARNING|CRITICAL|UNKNOWN) ([^:|]+): ([^|]*?)( \| (.*))?")
@@ -111,18 +112,33 @@ BOTH = (_names("n1:9876", "a", "b"), _names("n2:9876", "a", "b"))
     ("brokers", "names", "level", "word"),
     [
         ([_broker("a"), _broker("b")], BOTH, CheckStatus.OK, "2 brokers of 2 answer"),
-        ([_broker("a"), _broker("b", problem="gone")], BOTH, CheckStatus.CRITICAL, "broker b does not answer (gone)"),
-        ([_broker("a"), _broker("b", disk_used=0.8)], BOTH, CheckStatus.WARNING, "disk of b is 80 % full"),
-        ([_broker("a"), _broker("b", disk_used=0.95)], BOTH, CheckStatus.CRITICAL, "more than 90 %"),
+        (
+            [_broker("a"), _broker("b", problem="gone")],
+            BOTH,
+            CheckStatus.CRITICAL,
+            "broker b: it does not report its state (gone)",
+        ),
+        ([_broker("a"), _broker("b", disk_used=0.8)], BOTH, CheckStatus.WARNING, "broker b: its disk is 80 % full"),
+        ([_broker("a"), _broker("b", disk_used=0.95)], BOTH, CheckStatus.CRITICAL, "from 90 % on brokers reject"),
         ([_broker("a"), _broker("b", version="V5_5_0")], BOTH, CheckStatus.WARNING, "4.9.7, 5.5.0"),
-        ([_broker("a")], (_names("n1:9876", "a"), _names("n2:9876")), CheckStatus.WARNING, "n2:9876 does not know a"),
+        (
+            [_broker("a")],
+            (_names("n1:9876", "a"), _names("n2:9876")),
+            CheckStatus.WARNING,
+            "broker a: n2:9876 does not know it",
+        ),
         (
             [_broker("a")],
             (_names("n1:9876", "a"), NameServerFacts("n2:9876", no_ip="who?")),
             CheckStatus.WARNING,
             "(who?)",
         ),
-        ([], (NameServerFacts("n2:9876", no_ip="who?"),), CheckStatus.CRITICAL, "name server n2:9876 does not answer"),
+        (
+            [],
+            (NameServerFacts("n2:9876", no_ip="who?"),),
+            CheckStatus.CRITICAL,
+            "name server n2:9876: the name n2 has no address here",
+        ),
         ([], (_names("n1:9876"),), CheckStatus.CRITICAL, "no broker is registered"),
     ],
 )
@@ -175,11 +191,22 @@ def test_a_group_is_checked(waiting: int, age_s: int | None, members: int, level
     assert all(_FIGURE.fullmatch(str(each)) for each in verdict.metrics)
 
 
-def test_what_looks_wrong_in_a_group_is_a_warning_in_plain_words() -> None:
-    twice = "group billing has c1 twice"
-    facts = GroupFacts(group="billing", at_ms=0, members=(MemberDescription("c1"),), reported={"a": (twice,)})
-    verdict = evaluate_group(describe_group(facts), None, lag=NO_THRESHOLDS, age=NO_THRESHOLDS, members=1)
-    assert (verdict.status, verdict.sentences) == (CheckStatus.WARNING, [twice])
+def test_what_is_found_in_a_group_is_as_bad_as_its_severity_says() -> None:
+    members = (MemberDescription("c1"),)
+    for severity, status in ((Severity.ERROR, CheckStatus.CRITICAL), (Severity.WARNING, CheckStatus.WARNING)):
+        twice = Finding("duplicate id: c1", "group billing has c1 twice", severity, next_step="rename one")
+        facts = GroupFacts(group="billing", at_ms=0, members=members, reported=(twice,))
+        verdict = evaluate_group(describe_group(facts), None, lag=NO_THRESHOLDS, age=NO_THRESHOLDS, members=1)
+        assert (verdict.status, verdict.sentences) == (status, [twice.message])
+        assert verdict.as_json()["findings"] == [
+            {
+                "kind": twice.kind,
+                "severity": severity.value,
+                "message": twice.message,
+                "next_step": "rename one",
+                "evidence": {},
+            }
+        ]
 
 
 def _topic(*ends: int, permission: int = 6) -> TopicDescription:

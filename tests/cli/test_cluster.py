@@ -138,7 +138,7 @@ def test_an_export_is_read_again_and_replaced_only_if_wanted(orders: Cluster, ca
     assert main([*words, "--yes"]) == 0
     (tmp_path / "file").write_text("in the way")
     assert main(["cluster", "export", "--to", str(tmp_path / "file" / "x"), *at]) == ExitCode.USAGE
-    assert "cannot be written: Not a directory; give another --to" in capsys.readouterr().err
+    assert "cannot be written (not a directory); check the path" in capsys.readouterr().err
 
 
 def test_name_servers_are_listed_and_set(cluster: Cluster, capsys: Captured) -> None:

@@ -35,7 +35,7 @@ def bury(cluster: Cluster, topic: str, count: int = 3) -> str:
             TAGS="paid",
             UNIQ_KEY=unique(topic, number),
         )
-        give_up(address, group, parse_offset_id(stored.msg_id)[1], topic)
+        give_up(address, group, parse_offset_id(stored.msg_id)[1], topic, f"ValueError: no customer {number}")
     return group
 
 
@@ -50,9 +50,10 @@ def test_dead_letters_are_counted_and_listed_in_every_format(cluster: Cluster, r
     (mine,) = [row for row in run("dead-letters", "ls", "--json").lines if row["group"] == group]
     assert mine["messages"] == 3
     table = run("dead-letters", "ls", group).table
-    assert table[0] == ["id", "sent", "to", "attempts", "given", "up", "keys", "tags", "body"]
+    assert table[0] == ["id", "sent", "to", "attempts", "given", "up", "error", "resent", "keys", "tags", "body"]
     assert [row[0] for row in table[1:]] == [unique("listed", number) for number in range(3)]
     assert table[1][1:3] == ["listed", "1"]
+    assert table[1][5:10] == ["ValueError:", "no", "customer", "0", "-"]
     for rows in (
         run("dead-letters", "ls", group, "--output", "json").json,
         run("dead-letters", "ls", group, "--json").lines,
@@ -60,6 +61,7 @@ def test_dead_letters_are_counted_and_listed_in_every_format(cluster: Cluster, r
     ):
         assert [row["message_id"] for row in rows] == [unique("listed", number) for number in range(3)]
         assert {row["to"] for row in rows} == {"listed"}
+        assert [row["error"] for row in rows] == [f"ValueError: no customer {number}" for number in range(3)]
     assert run("dead-letters", "ls", group, "--since", "2030-01-01", "--output", "json").json == []
     few = run("dead-letters", "ls", group, "--count", "2", "--json")
     assert len(few.lines) == 2
@@ -73,6 +75,7 @@ def test_one_dead_letter_is_shown_whole(cluster: Cluster, run: RunCommand) -> No
     assert answer.out.endswith("\norder 1\n")
     reported = run("dead-letters", "show", group, unique("whole", 1), "--json").json
     assert (reported["body"], reported["to"], reported["attempts"]) == ("order 1", "whole", 1)
+    assert (reported["error"], reported["resent_at"]) == ("ValueError: no customer 1", None)
     assert run("dead-letters", "show", group, reported["properties"]["UNIQ_KEY"]).code == 0
 
 
@@ -107,6 +110,18 @@ def test_dead_letters_go_to_their_group_again(cluster: Cluster, run: RunCommand)
     assert sorted(came_again(cluster, group)) == [b"order 0", b"order 1", b"order 1", b"order 2"]
     none = run("dead-letters", "resend", group, "--since", "2030-01-01", "--yes")
     assert (none.code, none.out) == (0, f"group {group} has no such dead letters\n")
+
+
+def test_what_was_resent_is_marked_wherever_it_is_shown(cluster: Cluster, run: RunCommand) -> None:
+    group = bury(cluster, "marked")
+    run("dead-letters", "resend", group, "--id", unique("marked", 1), "--yes")
+    rows = run("dead-letters", "ls", group, "--json").lines
+    assert [bool(row["resent_at"]) for row in rows] == [False, True, False]
+    shown = run("dead-letters", "show", group, unique("marked", 1), "--json").json
+    assert (shown["resent_at"], shown["resent_by"]) == (rows[1]["resent_at"], rows[1]["resent_by"])
+    assert "@" in shown["resent_by"]
+    preview = run("dead-letters", "resend", group, "--all").err.splitlines()
+    assert [", resent at " in line for line in preview[:3]] == [False, True, False]
 
 
 def test_many_dead_letters_are_read_in_pages_and_the_first_are_previewed(

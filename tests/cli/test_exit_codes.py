@@ -1,5 +1,7 @@
 """Every failure ends with the code of its kind, and with one line."""
 
+import socket
+
 import pytest
 
 from steelyard import errors
@@ -23,6 +25,7 @@ from steelyard.cli.shared.exit_codes import ExitCode, exit_code_for
         (errors.ConnectionClosed("no"), ExitCode.UNREACHABLE),
         (errors.TimedOut("no"), ExitCode.TIMED_OUT),
         (errors.SendFailed("no"), ExitCode.FAILED),
+        (errors.ImpossibleEvent("t@b:0", state="OWNED", event="PULLED"), ExitCode.BUG),
         (errors.error_for(1, "no", server="b"), ExitCode.FAILED),
         (errors.error_for(2, "no", server="b"), ExitCode.FAILED),
         (errors.MalformedBody("no", where="body"), ExitCode.FAILED),
@@ -54,6 +57,20 @@ def test_nobody_there_is_one_line_and_exit_code_five(verb: tuple[str, ...], caps
     (sentence,) = output.err.splitlines()
     assert sentence.startswith("steelyard: ")
     assert "127.0.0.1:1" in sentence
+
+
+def test_a_refused_connection_is_reported_at_once_and_tried_again_only_if_a_time_is_given(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with socket.socket() as closed:  # bound, and nobody listens
+        closed.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{closed.getsockname()[1]}"
+        for given, waited in (((), ""), (("--timeout", "0.1"), " in 0.1 s")):
+            assert main(["topic", "ls", "--namesrv", address, *given]) == ExitCode.UNREACHABLE
+            said = (
+                f"no name server of {address} was reached{waited} ({address} cannot be reached (connection refused));"
+            )
+            assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def test_programs_get_the_whole_group(cluster: Cluster, pair: str, capsys: pytes
     )
     ids = {each["id"] for each in reported["members"]}
     assert {owner for each in reported["queues"] for owner in each["owners"]} == ids
-    assert reported["hazards"] == []
+    assert reported["findings"] == []
     for each in reported["queues"]:
         assert 0 <= reported["at_ms"] - datetime.fromisoformat(each["owned_at"]).timestamp() * 1000 < 3_600_000
 

@@ -5,16 +5,16 @@ from io import StringIO
 
 from rich.console import Console, RenderableType
 
-from steelyard.balance.group.diagnostics import ProgressSample
 from steelyard.cli.group_watch import changes_between, group_grid, group_table
 from steelyard.client.admin.group_description import GroupDescription, GroupFacts, MemberDescription, describe_group
+from steelyard.diagnostics.group import ProgressSample, WaitingQueue
 from steelyard.model import Queue
 
 QUEUES = [Queue("orders", broker, number) for broker in ("broker-0", "broker-1") for number in range(2)]
 FIRST, SECOND = "10.0.0.7@c1#1#17#ab@sy1", "10.0.0.7@c2#2#17#cd@sy1"
 
 
-def view(*owners: str | None, at_ms: int = 0) -> GroupDescription:
+def view(*owners: str | None, at_ms: int = 0, stuck: Queue | None = None) -> GroupDescription:
     locked = {queue: owner for queue, owner in zip(QUEUES, owners, strict=True) if owner is not None}
     ids = sorted({owner for owner in owners if owner is not None})
     facts = GroupFacts(
@@ -26,6 +26,7 @@ def view(*owners: str | None, at_ms: int = 0) -> GroupDescription:
         locked=locked,
         our_brokers=frozenset({"broker-0", "broker-1"}),
         progress={queue: ProgressSample(at_ms, 5, 5 + place) for place, queue in enumerate(QUEUES)},
+        waiting={} if stuck is None else {stuck: WaitingQueue(stuck, at_ms - 200_000, 5, 1, at_ms - 240_000)},
     )
     return describe_group(facts)
 
@@ -42,6 +43,13 @@ def test_every_queue_has_a_row_with_owner_lag_and_reason() -> None:
     assert rows[2][:4] == ["orders@broker-0:1", "c1", "-", "1"]
     assert rows[4][:4] == ["orders@broker-1:1", "nobody", "-", "3"]
     assert "goes to c2" in rows[4][5]
+
+
+def test_a_queue_without_progress_says_so_before_its_plan() -> None:
+    seen = view(FIRST, FIRST, SECOND, SECOND, at_ms=400_000, stuck=QUEUES[1])
+    rows = [line.split(maxsplit=5) for line in drawn(group_table(seen))]
+    assert rows[2] == ["orders@broker-0:1", "c1", "-", "1", "-", "no progress for 3 min 20 s; as STICKY plans it"]
+    assert rows[1][5] == "as STICKY plans it"
 
 
 def test_the_grid_has_a_row_for_each_member_and_one_for_what_nobody_has() -> None:

@@ -3,16 +3,13 @@
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
-from typer import Typer
-from typer.main import get_group
 
-from steelyard.cli.main import COMMANDS, app, main
-from steelyard.cli.shared.commands import add_command, help_examples
+from steelyard.cli.main import COMMANDS, main
+from steelyard.cli.shared.commands import make_command
 from steelyard.cli.shared.exit_codes import ExitCode
+from tests.docs.command_tree import commands
 
 _HEAVY = ("rich", "asyncio", "ssl", "steelyard.client", "steelyard.serve", "steelyard.broker", "uvloop", "pyspark")
 
@@ -57,7 +54,7 @@ def test_a_mistyped_word_is_answered_with_the_one_that_was_meant(capsys: pytest.
     for words, meant in (
         (["topc", "ls"], "Did you mean 'topic'? See: steelyard --help"),
         (["context", "shw"], "Did you mean 'show'? See: steelyard context --help"),
-        (["context", "ls", "--outptu", "json"], "--output); see: steelyard context ls --help"),
+        (["context", "ls", "--outptu", "json"], "ee: steelyard context ls --help"),
         (["context", "ls", "--output", "yaml"], "'table', 'json', 'jsonl', 'csv'; see: steelyard context ls --help"),
     ):
         assert main(words) == ExitCode.USAGE
@@ -66,18 +63,30 @@ def test_a_mistyped_word_is_answered_with_the_one_that_was_meant(capsys: pytest.
 
 
 @pytest.mark.parametrize(
-    ("words", "meant"),
+    ("theirs", "ours"),
     [
-        (["topic", "describe", "orders"], "'show'? See: steelyard topic --help"),
-        (["group", "rm", "billing"], "'delete'? See: steelyard group --help"),
-        (["produce", "orders"], "'send'? See: steelyard --help"),
+        (["topic", "list"], "topic ls"),
+        (["topic", "describe"], "topic show"),
+        (["group", "rm"], "group delete"),
+        (["produce"], "send"),
+        (["tail"], "consume"),
     ],
 )
-def test_a_word_of_other_tools_is_answered_with_ours(
-    words: list[str], meant: str, capsys: pytest.CaptureFixture[str]
+def test_a_name_that_other_tools_use_runs_ours(
+    theirs: list[str], ours: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(words) == ExitCode.USAGE
-    assert f"Did you mean {meant}" in capsys.readouterr().err
+    assert main([*theirs, "--help"]) == ExitCode.DONE
+    assert capsys.readouterr().out.startswith(f"Usage: steelyard {ours} ")
+
+
+@pytest.mark.parametrize(
+    ("theirs", "meant"), [("consumer", "'consume' or 'group'"), ("status", "'doctor' or 'cluster'")]
+)
+def test_a_name_that_may_mean_two_of_ours_is_answered_with_both(
+    theirs: str, meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([theirs]) == ExitCode.USAGE
+    assert f"Did you mean {meant}? See: steelyard --help" in capsys.readouterr().err
 
 
 def test_help_and_the_version_can_be_asked_for_as_words(capsys: pytest.CaptureFixture[str]) -> None:
@@ -103,18 +112,12 @@ def test_a_group_alone_shows_its_help(capsys: pytest.CaptureFixture[str]) -> Non
         )
 
 
-def _verbs(command: Any, *words: str) -> Iterator[list[str]]:
-    yield list(words)
-    for name, each in getattr(command, "commands", {}).items():
-        yield from _verbs(each, *words, name)
-
-
 @pytest.mark.parametrize("noun", ["", *(noun for panel in COMMANDS.values() for noun in panel)])
 def test_all_help_fits_into_80_columns(
     noun: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    asked = [words for words in _verbs(get_group(app)) if "".join(words[:1]) == noun]
+    asked = [words for words, _ in commands() if "".join(words[:1]) == noun]
     assert asked
     for words in asked:
         assert main([*words, "--help"]) == 0
@@ -128,14 +131,7 @@ def test_an_example_that_was_folded_is_what_it_was_for_a_shell() -> None:
         "steelyard completion bash > ~/.local/share/bash-completion/completions/steelyard",
         f"steelyard send orders --body {'x' * 90}",
     ):
-
-        @help_examples(example)
-        def nothing() -> None:
-            """Do nothing."""
-
-        shelf = Typer()
-        add_command(shelf, "nothing", nothing)
-        epilog = shelf.registered_commands[0].epilog
+        epilog = make_command("nothing", lambda: None, example).epilog
         assert epilog is not None
         lines = epilog.split("\n", 2)[2].strip()
         assert shlex.split(lines.replace("\\\n", " ")) == shlex.split(example)

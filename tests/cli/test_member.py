@@ -1,17 +1,19 @@
 """`steelyard member`: who is in a group and what it wants, what one of them does, and what does not fit together."""
 
+import threading
 from collections.abc import Iterator
 
 import pytest
 
 from steelyard.cli.shared.exit_codes import ExitCode
 from steelyard.client.sync.consumer import Consumer
-from steelyard.model import StoredMessage
+from steelyard.client.sync.producer import Producer
+from steelyard.model import Message, StoredMessage
 from steelyard.serve.embedded import Cluster
 from tests.cli.processes import create_topic
 from tests.cli.runner import RunCommand
 from tests.cli.test_group import have_all, member
-from tests.waiting import until
+from tests.waiting import LONGEST_S, until
 
 
 def wanting(cluster: Cluster, group: str, name: str, topic: str, tags: str) -> Consumer:
@@ -58,11 +60,37 @@ def test_one_member_reports_its_state(run: RunCommand, pair: str) -> None:
     assert sum(each["topic"] == "shared" for each in reported["queues"]) == 4
     assert reported["settings"]["allocateMessageQueueStrategy"]
     assert "stacks" not in reported
+    assert reported["running"] == []
     by_id = run("member", "show", pair, reported["id"], "--output", "csv")
     assert len(by_id.csv) == len(reported["queues"])
     table = run("member", "show", pair, "c1").table
     assert ["id", reported["id"]] in table
     assert "topic broker queue committed cached locked leaving pulled consumed".split() in table
+
+
+def test_a_handler_that_hangs_is_shown_with_its_message_and_its_stack(cluster: Cluster, run: RunCommand) -> None:
+    create_topic(cluster.namesrv, "stuck")
+    consumer = Consumer(cluster.namesrv, "stuck-billing", name="c1", start_from="first")
+    entered, opened = threading.Event(), threading.Event()
+
+    @consumer.handles("stuck")
+    def charge(_message: StoredMessage) -> None:
+        entered.set()
+        opened.wait()
+
+    with Producer(cluster.namesrv) as producer, consumer:
+        sent = producer.send(Message("stuck", b"order 1"))
+        try:
+            assert entered.wait(LONGEST_S)
+            (shown,) = run("member", "show", "stuck-billing", "c1", "--json").json["running"]
+            text = run("member", "show", "stuck-billing", "c1").out
+        finally:
+            opened.set()
+    assert (shown["topic"], shown["offset"], shown["message_id"]) == ("stuck", sent.offset, sent.message_id)
+    assert shown["running_ms"] >= 0
+    assert shown["stack"].startswith(f'  File "{__file__}"')
+    assert f"with message {sent.message_id} of {sent.queue}, offset {sent.offset}\n  File" in text
+    assert "opened.wait()" in text
 
 
 def test_stacks_are_shown_when_asked_for(run: RunCommand, pair: str) -> None:
@@ -92,7 +120,7 @@ def test_members_that_have_other_subscriptions_are_reported(cluster: Cluster, ru
     with wanting(cluster, "unequal", "u1", "tagged", "paid"), wanting(cluster, "unequal", "u2", "tagged", "refunded"):
         until(lambda: "look: " in run("member", "ls", "unequal").err)
         answer = run("member", "ls", "unequal")
-        assert "members of group unequal filter tagged differently" in answer.err
+        assert "members of group unequal have different subscriptions to tagged" in answer.err
         assert {row["name"]: row["wants"] for row in run("member", "ls", "unequal", "--json").lines} == {
             "u1": ["tagged: paid"],
             "u2": ["tagged: refunded"],

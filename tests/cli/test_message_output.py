@@ -59,7 +59,7 @@ def test_every_word_is_tested_and_in_the_help_and_on_the_page() -> None:
     page = (ROOT / "docs" / "cli" / "consume.md").read_text(encoding="utf-8")
     for word in ALL_DIRECTIVES:
         assert f"`%{word}`" in page
-        assert f"%{word} " in (consume.__doc__ or "")
+        assert f"%{word} " in (consume.help or "")
 
 
 @pytest.mark.parametrize("pattern", ["%x", "%", "a%", r"\q", "\\", r"\x4", r"\xzz", "% t"])

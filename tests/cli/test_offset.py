@@ -76,7 +76,7 @@ def test_a_dry_run_shows_every_queue_and_changes_nothing(cluster: Cluster, run: 
         "nothing was changed\n"
     )
     assert committed(cluster, group, "dry") == [1, 1]
-    assert run("offset", "skip", group, "--dry-run", "--json").lines[0]["skipped"] == 3
+    assert run("offset", "reset", group, "--to", "last", "--dry-run", "--json").lines[0]["skipped"] == 3
     assert committed(cluster, group, "dry") == [1, 1]
 
 
@@ -123,7 +123,7 @@ def test_one_queue_is_moved_alone(cluster: Cluster, run: RunCommand) -> None:
 
 def test_without_a_terminal_no_one_is_asked_and_nothing_is_moved(cluster: Cluster, run: RunCommand) -> None:
     group = fill(cluster, "asked")
-    answer = run("offset", "skip", group)
+    answer = run("offset", "reset", group, "--to", "last")
     assert (answer.code, answer.out) == (ExitCode.USAGE, "")
     assert answer.err.splitlines() == [
         "asked@broker-0:0 from 1 to 4, skips 3",
@@ -150,7 +150,7 @@ def test_at_a_terminal_a_person_is_asked(
     group = fill(cluster, topic)
     monkeypatch.setattr(sys, "stdin", _Terminal(typed))
     monkeypatch.setattr(sys, "stderr", received := _Terminal())
-    answer = run_command_at(cluster.namesrv, capsys)("offset", "skip", group)
+    answer = run_command_at(cluster.namesrv, capsys)("offset", "reset", group, "--to", "last")
     assert answer.code == (0 if typed == "y\n" else 1)
     assert f"{topic}@broker-0:0 from 1 to 4, skips 3" in received.getvalue()
     assert "Continue? [y/N] " in received.getvalue()
@@ -198,7 +198,7 @@ def test_what_was_shown_can_be_imported(cluster: Cluster, run: RunCommand, tmp_p
     for form in ("json", "jsonl"):
         file = tmp_path / f"saved.{form}"
         file.write_text(run("offset", "show", group, "--output", form).out)
-        run("offset", "skip", group, "--yes")
+        run("offset", "reset", group, "--to", "last", "--yes")
         assert committed(cluster, group, "saved") == [4, 4]
         assert run("offset", "import", group, str(file), "--yes").code == 0
         assert committed(cluster, group, "saved") == [2, 2]
@@ -232,7 +232,7 @@ def test_what_cannot_be_done_is_one_line_and_a_code(cluster: Cluster, run: RunCo
             "errors@broker-0:7 is no queue that can be read; there are errors@broker-0:0",
         ),
         (["reset", group, "--to", "1", "--topic", "errors", "--queue", "seven"], ExitCode.USAGE, "'seven' is no queue"),
-        (["skip", "reads-nothing"], ExitCode.USAGE, "has not read any topic yet; say which topic"),
+        (["reset", "reads-nothing", "--to", "last"], ExitCode.USAGE, "has not read any topic yet; say which topic"),
         (["copy", "reads-nothing", "other"], ExitCode.USAGE, "has no offsets in any topic; it has some in: none"),
     ):
         answer = run("offset", *words)
@@ -253,7 +253,7 @@ def test_a_broker_that_is_gone_is_left_out_of_the_answer(halved: Cluster, capsys
     group = fill(halved, "halves")
     halved.stop_broker("broker-1")
     until(lambda: [row["broker"] for row in run("offset", "show", group, "--json").lines] == ["broker-0"])
-    assert run("offset", "skip", group, "--yes").code == 0
+    assert run("offset", "reset", group, "--to", "last", "--yes").code == 0
     assert committed(halved, group, "halves") == [4]
 
 
@@ -285,7 +285,7 @@ def test_a_broker_that_nobody_reaches_is_left_out_of_answers_and_stops_a_move(
         rows = run("offset", "show", group, "haunted", "--json").lines
         assert [row["broker"] for row in rows] == ["broker-0", "broker-1"]
         assert "broker broker-9 is left out" in caplog.text
-        stopped = run("offset", "skip", group, "--yes")
+        stopped = run("offset", "reset", group, "--to", "last", "--yes")
         assert (stopped.code, stopped.out) == (ExitCode.UNREACHABLE, "")
         assert "127.0.0.1:1" in stopped.err
         for words in (["group", "ls"], ["group", "lag", group], ["member", "ls", group], ["producer", "ls"]):

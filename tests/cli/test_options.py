@@ -11,13 +11,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-import typer
+from click.exceptions import Exit
 
 from steelyard.cli.main import main
 from steelyard.cli.shared.exit_codes import ExitCode
 from steelyard.cli.shared.options import ClientOptions, confirm
 from steelyard.errors import ConfigurationError
 from steelyard.serve.embedded import Cluster
+from tests.cli.processes import run_process
+from tests.docs.command_tree import verbs
 
 _CERTIFICATES = Path(__file__).parent.parent / "net" / "certificates"
 
@@ -116,11 +118,27 @@ def test_at_a_terminal_only_yes_goes_on(answer: str, goes_on: bool, monkeypatch:
     if goes_on:
         confirm("3 messages would be gone", yes=False)
     else:
-        with pytest.raises(typer.Exit) as left:
+        with pytest.raises(Exit) as left:
             confirm("3 messages would be gone", yes=False)
         assert left.value.exit_code == 1
         assert output.getvalue().endswith("nothing was changed\n")
     assert output.getvalue().startswith("3 messages would be gone. Continue? [y/N] ")
+
+
+def test_json_may_be_asked_for_in_both_ways_wherever_it_may_be_asked_for() -> None:
+    for words, command in verbs():
+        names = {name for parameter in command.params for name in parameter.opts}
+        assert ("--json" in names) == ("--output" in names), " ".join(words)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(("words", "in_text"), [((), b"@"), (("--json",), b"{"), (("-o", "json"), b"{")])
+def test_output_json_is_json_for_a_stream_too(words: tuple[str, ...], in_text: bytes) -> None:
+    with Cluster() as cluster:
+        send = ("--body", "a", "--body", "b", "--key", "one-queue")
+        assert run_process(cluster.namesrv, "send", "orders", *send).returncode == 0
+        done = run_process(cluster.namesrv, "consume", "orders", "--from", "first", "--exit-at-end", *words)
+    assert (done.returncode, [in_text in line for line in done.stdout.splitlines()]) == (0, [True, True])
 
 
 @pytest.mark.parametrize(

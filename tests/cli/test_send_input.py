@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.cli.send import LineFormat, MessageTemplate, from_body, from_json, from_lines, from_stdin
+from steelyard.cli.send import LineFormat, MessageTemplate, from_bodies, from_json, from_lines, from_stdin
 from steelyard.cli.shared.message_output import format_json_line
 from steelyard.errors import ConfigurationError
 from steelyard.model import Queue, StoredMessage
@@ -21,10 +21,10 @@ def feed(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
     monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(data)))
 
 
-def test_a_body_is_sent_so_many_times() -> None:
+def test_bodies_are_sent_one_after_the_other_and_so_many_times() -> None:
     pattern = MessageTemplate("orders", "paid", ("k1", "k2"), "customer-7", 30.0)
-    first, second = from_body(pattern, "hellö", 2)
-    assert first == second
+    first, *others = from_bodies(pattern, ["hellö", "bye"], 2)
+    assert [each.message.body for each in others] == [b"bye", "hellö".encode(), b"bye"]
     assert (first.message.body, first.message.tags, first.message.keys) == ("hellö".encode(), "paid", ("k1", "k2"))
     assert (first.key, first.delay_s) == ("customer-7", 30.0)
 

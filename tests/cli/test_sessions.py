@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.main import get_group
 
-from steelyard.cli.main import COMMANDS, app
+from steelyard.cli.main import COMMANDS
 from steelyard.serve.embedded import Cluster
 from tests.cli.sessions import PAGES, play, steps_of
+from tests.docs.command_tree import commands, verbs
 from tests.interop.jars import NotReady
 from tests.live.clusters import EMBEDDED, chosen, running
 
@@ -49,39 +48,23 @@ def test_every_command_has_a_page() -> None:
 @pytest.mark.parametrize("name", [name for panel in COMMANDS.values() for name in panel])
 def test_the_page_of_a_command_shows_each_of_its_subcommands(name: str) -> None:
     typed = [step.command for step in steps_of(name)]
-    missing = [
-        path for path in _subcommands(name, get_group(app).commands[name]) if not any(path in line for line in typed)
-    ]
+    paths = [" ".join(verb.words) for verb in verbs() if verb.words[0] == name]
+    missing = [path for path in paths if not any(path in line for line in typed)]
     assert not missing, f"docs/cli/{name}.md does not show: {', '.join(missing)}"
 
 
 def test_every_help_has_examples_that_begin_with_the_command() -> None:
     without = []
-    for panel in COMMANDS.values():
-        for name in panel:
-            for path, command in _commands(name, get_group(app).commands[name]):
-                shown = (command.epilog or "").partition("Examples:")[2].split("\n")
-                examples = [line.strip() for line in shown if line.strip()]
-                if not any(f"steelyard {path}" in line for line in examples):
-                    without.append(path)
+    for verb in verbs():
+        path = " ".join(verb.words)
+        if f"  steelyard {path}" not in (verb.command.epilog or "").partition("Examples:")[2]:
+            without.append(path)
     assert not without, f"no example in the help of: {', '.join(without)}"
 
 
 def test_the_list_of_commands_says_what_each_says_of_itself() -> None:
     for panel in COMMANDS.values():
         for name, summary in panel.items():
-            command = get_group(app).commands[name]
+            command = next(command for words, command in commands() if words == (name,))
             output = (command.help or "").partition("\n\n")[0].replace("\n", " ").partition(". ")[0].rstrip(".")
             assert summary.rstrip(".") == output, f"cli/main.py says of {name}: {summary}"
-
-
-def _subcommands(path: str, command: Any) -> list[str]:
-    return [path for path, _ in _commands(path, command)]
-
-
-def _commands(path: str, command: Any) -> list[tuple[str, Any]]:
-    """Return all subcommands of a command, with their paths."""
-    inner = getattr(command, "commands", None)
-    if inner is None:
-        return [(path, command)]
-    return [found for name, each in inner.items() for found in _commands(f"{path} {name}", each)]

@@ -93,3 +93,14 @@ def test_a_file_that_is_said_to_be_enormous_gets_a_verdict(
     os.truncate(copy / path, 1 << 42)
     answer = verified(capsys, copy, 0 if path in (INDEX, SUMS) else 1)
     assert answer["messages"] == COUNT
+
+
+@pytest.mark.parametrize("verb", ["verify", "index", "cat"])
+def test_the_directory_above_points_to_those_of_brokers(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, verb: str
+) -> None:
+    above = tmp_path / "steelyard-data"
+    for name in ("broker-0", "broker-1"):
+        filled(above / name)
+    assert main(["store", verb, str(above)]) == 2
+    assert f"those of brokers are in it: {above}/broker-0, {above}/broker-1" in capsys.readouterr().err

@@ -47,9 +47,11 @@ def commit(address: str, group: str, queue: Queue, offset: int) -> None:
         assert answer.code == 0, answer.remark
 
 
-def give_up(address: str, group: str, position: int, topic: str) -> None:
+def give_up(address: str, group: str, position: int, topic: str, error: str | None = None) -> None:
     """Put a message into a group's dead letters."""
     with RawConnection(address) as connection:
-        header = SendMessageBack(offset=position, group=group, delay_level=-1, origin_topic=topic)
+        header = SendMessageBack(
+            offset=position, group=group, delay_level=-1, origin_topic=topic, steelyard_error=error
+        )
         answer = connection.request(RequestCode.CONSUMER_SEND_MSG_BACK, header)
         assert answer.code == 0, answer.remark

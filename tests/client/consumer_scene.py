@@ -13,7 +13,7 @@ from steelyard.wire.codes import RequestCode
 from steelyard.wire.headers.send import SendMessageV2
 from steelyard.wire.properties import encode_properties
 from tests.serve.raw_connection import RawConnection
-from tests.waiting import LONGEST_S, until
+from tests.waiting import until
 
 
 @contextmanager
@@ -49,10 +49,10 @@ class Seen:
         """Return how often each body was seen."""
         return Counter(self.bodies)
 
-    def wait(self, bodies: Iterable[bytes], timeout_s: float = LONGEST_S) -> None:
+    def wait(self, bodies: Iterable[bytes]) -> None:
         """Wait until all of these were seen."""
         wanted = set(bodies)
-        until(lambda: wanted <= set(self.bodies), f"seeing all of {len(wanted)} messages", timeout_s)
+        until(lambda: wanted <= set(self.bodies), f"seeing all of {len(wanted)} messages")
 
 
 def make_topic(cluster: Cluster, topic: str, queues: int = 4) -> None:

@@ -46,6 +46,7 @@ class ManualMember:
     ours: bool = True
     strategy: str = "STICKY"
     held: list[Queue] = field(default_factory=list)
+    consumed_ms: int = 0
 
     async def __aenter__(self) -> Self:
         self.session = Session(ClientConfig(self.namesrv), client_id=self.id)
@@ -92,7 +93,12 @@ class ManualMember:
             state = running_state(map(Subscription, self.topics), ClaimedQueues(held=tuple(self.held)))
             return structs.replace(state, properties=properties)
         return ConsumerRunningState(
-            queues=ByQueue({queue: ProcessQueueState(commit_offset=3, cached_messages=2) for queue in self.held}),
+            queues=ByQueue(
+                {
+                    queue: ProcessQueueState(commit_offset=3, cached_messages=2, consumed_ms=self.consumed_ms)
+                    for queue in self.held
+                }
+            ),
             properties=properties,
             subscriptions=tuple(SubscriptionBody.of(Subscription(topic)) for topic in self.topics),
         )

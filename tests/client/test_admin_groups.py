@@ -10,6 +10,7 @@ from steelyard.client.admin import Admin
 from steelyard.client.admin.group_description import dry_run_rebalance
 from steelyard.errors import ConfigurationError, ConsumerOffline, GroupNotFound
 from steelyard.model import Queue
+from steelyard.net.clock import now_ms
 from steelyard.serve.embedded import Cluster
 from tests.client.admin_scene import commit, put, with_admin
 from tests.client.manual_member import ManualMember
@@ -128,7 +129,7 @@ def test_a_member_of_another_client_reports_its_queues_itself(cluster: Cluster) 
                 assert [each.owners for each in view.queues] == [(OLD,), (OLD, JAVA), (JAVA,), ()]
                 assert view.strategy == "AVG"
                 kinds = {finding.kind for finding in view.findings}
-                assert kinds == {"foreign members", "unowned queues", f"claimed twice {queues[1]}"}
+                assert kinds == {"foreign members", "unowned queues", f"claimed twice: {queues[1]}"}
                 (member,) = [each for each in await admin.groups.members("mixers") if each.id == JAVA]
                 assert (member.ours, member.language, member.release) == (False, "JAVA", "5.3.3")
                 assert member.brokers == ("broker-0", "broker-1")
@@ -136,6 +137,24 @@ def test_a_member_of_another_client_reports_its_queues_itself(cluster: Cluster) 
                 assert [str(held.queue) for held in running.queues] == ["mixed@broker-0:1", "mixed@broker-1:0"]
                 assert (running.queues[0].committed, running.queues[0].waiting) == (3, 2)
                 assert running.started_at is not None
+
+    asyncio.run(work())
+
+
+def test_a_java_member_that_finished_nothing_for_a_minute_is_stuck(cluster: Cluster) -> None:
+    async def work() -> None:
+        async with Admin(cluster.namesrv) as admin:
+            await admin.topics.create("still", 1, brokers=["broker-0"])
+            queue = Queue("still", "broker-0", 0)
+            async with ManualMember(cluster.namesrv, "stills", ("still",), JAVA, ours=False) as java:
+                await java.acquire([queue])
+                java.consumed_ms = now_ms() - 90_000
+                (finding,) = (await admin.groups.describe("stills")).findings
+                assert finding.kind == f"stuck: {JAVA}"
+                assert f"{JAVA} of group stills has made no progress for 1 min in {queue}" in finding.message
+                java.consumed_ms = now_ms() - 10_000
+                view = await admin.groups.describe("stills")
+                assert (view.findings, view.queues[0].stuck_since) == ((), None)
 
     asyncio.run(work())
 

@@ -3,9 +3,11 @@
 import asyncio
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 
+from steelyard.broker.requests.paging import check_rows
 from steelyard.client.admin import Admin
 from steelyard.client.admin.offsets import QueueReset, ResetTarget
 from steelyard.errors import BrokerNotInRoute, ConfigurationError, GroupNotFound, TopicNotFound
@@ -40,6 +42,22 @@ def test_offsets_are_listed_for_every_queue_of_a_topic(cluster: Cluster) -> None
         assert [(row.queue, row.committed, row.end, row.lag) for row in rows] == [(first, 1, 4, 3), (second, 0, 4, 4)]
         assert rows[0].consumed_at is not None
         assert await admin.offsets.list("told-group") == rows[:1]
+
+    with_admin(cluster.namesrv, work)
+
+
+def test_queues_that_a_broker_does_not_tell_of_at_once_are_asked_for_one_by_one(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(admin: Admin) -> None:
+        first, second = await _filled(admin, cluster, "wide")
+        monkeypatch.setattr("steelyard.broker.requests.stats.check_rows", partial(check_rows, max_rows=0))
+        assert [(row.queue, row.end) for row in (await admin.topics.describe("wide")).queues] == [
+            (first, 4),
+            (second, 4),
+        ]
+        rows = await admin.offsets.list("wide-group", "wide")
+        assert [(row.queue, row.committed, row.end) for row in rows] == [(first, 1, 4), (second, 0, 4)]
 
     with_admin(cluster.namesrv, work)
 

@@ -298,7 +298,7 @@ def test_a_loop_that_ends_under_a_consumer_begins_no_more_messages(cluster: Clus
             async def handle(message):
                 say("begun")
                 begun.set()
-                await asyncio.sleep(5)
+                await asyncio.Event().wait()
             await consumer.start()
             await begun.wait()
         asyncio.run(main())

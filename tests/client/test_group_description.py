@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.balance.group.diagnostics import ProgressSample
 from steelyard.client.admin.group_description import (
     GroupDescription,
     GroupFacts,
@@ -15,6 +14,7 @@ from steelyard.client.admin.group_description import (
     describe_group,
     dry_run_rebalance,
 )
+from steelyard.diagnostics.group import ProgressSample
 from steelyard.errors import ConfigurationError
 from steelyard.model import Queue
 
@@ -42,8 +42,8 @@ def test_a_queue_that_does_not_move_for_a_minute_is_reported_with_its_owner() ->
     second = _at(30_000, 5, 12, first)
     assert second.findings == ()
     third = _at(61_000, 5, 12, second)
-    assert [finding.kind for finding in third.findings] == [f"not progressing {QUEUES[0]}"]
-    assert "a@sy1 owns orders@broker-a:0 in group billing and has been at offset 5 for 61 s" in str(third)
+    assert [finding.kind for finding in third.findings] == ["stuck: a@sy1"]
+    assert "a@sy1 of group billing has made no progress for 1 min in orders@broker-a:0 (offset 5, lag 7)" in str(third)
     assert _at(90_000, 6, 12, third).findings == ()
 
 
@@ -71,13 +71,13 @@ def test_an_id_that_a_foreign_broker_lists_twice_is_reported() -> None:
     facts = GroupFacts(
         group="billing", at_ms=0, members=(JAVA,), listed={"broker-a": (JAVA.id, JAVA.id)}, queues=QUEUES[:1]
     )
-    assert [finding.kind for finding in describe_group(facts).findings] == [f"duplicate {JAVA.id}"]
+    assert [finding.kind for finding in describe_group(facts).findings] == [f"duplicate id: {JAVA.id}"]
 
 
 def test_an_id_that_all_brokers_list_twice_is_reported_once() -> None:
     listed = {"broker-a": (JAVA.id, JAVA.id), "broker-b": (JAVA.id, JAVA.id)}
     facts = GroupFacts(group="billing", at_ms=0, members=(JAVA,), listed=listed)
-    assert [finding.kind for finding in describe_group(facts).findings] == [f"duplicate {JAVA.id}"]
+    assert [finding.kind for finding in describe_group(facts).findings] == [f"duplicate id: {JAVA.id}"]
 
 
 def test_members_that_want_different_topics_are_reported_where_no_broker_does_it() -> None:

@@ -1,6 +1,7 @@
 """The offsets of a broadcasting member survive whatever happens to their file, and have one owner."""
 
 import logging
+import os
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,17 @@ def _keep(path: Path, *offsets: int) -> None:
 def test_what_was_saved_is_there_again(tmp_path: Path) -> None:
     _keep(tmp_path / "deep" / "o.json", 7, 8)
     assert _kept(tmp_path / "deep" / "o.json") == {_QUEUES[0]: 7, _QUEUES[1]: 8}
+
+
+def test_the_folders_that_are_made_are_for_their_owner_alone(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        _keep(tmp_path / "shop" / "offsets" / "o.json", 7)
+    finally:
+        os.umask(before)
+    for place in (tmp_path / "shop").rglob("*"):
+        assert place.stat().st_mode & 0o777 == (0o700 if place.is_dir() else 0o600), place
+    assert (tmp_path / "shop").stat().st_mode & 0o777 == 0o700
 
 
 def test_the_file_is_written_only_when_something_changed(tmp_path: Path) -> None:

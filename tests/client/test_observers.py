@@ -128,13 +128,13 @@ def test_what_cannot_be_sent_is_reported_with_its_error(cluster: Cluster, topic:
 
 def test_a_broker_that_is_gone_is_reported_as_a_failure() -> None:
     keeping = RecordingObserver()
-    with Cluster() as cluster, Producer(cluster.namesrv, observers=[keeping], timeout_s=1) as producer:
+    with Cluster() as cluster, Producer(cluster.namesrv, observers=[keeping]) as producer:
         producer.send(Message("orders", b"1"))
         cluster.stop()
         with pytest.raises(SendFailed):
-            producer.send(Message("orders", b"2"))
+            producer.send(Message("orders", b"2"), timeout_s=1)
         with pytest.raises(SendFailed):
-            producer.submit(Message("orders", b"3")).result(20)
+            producer.submit(Message("orders", b"3"), timeout_s=1).result()
     errors = [delivered.error for _, delivered in keeping.sent]
     assert errors[0] is None
     assert all(isinstance(error, SendFailed) for error in errors[1:])

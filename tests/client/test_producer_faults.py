@@ -37,8 +37,9 @@ def test_a_broker_that_refuses_is_avoided_and_the_result_reports_it(around: Deto
 
 
 @both_ways
+@pytest.mark.usefixtures("quick_failover")
 def test_a_broker_that_does_not_answer_does_not_eat_the_whole_time(around: Detour, way: Way) -> None:
-    with Producer(around.namesrv, timeout_s=1.5) as producer:
+    with Producer(around.namesrv, timeout_s=10) as producer:
         around.brokers["broker-1"].swallows = True
         sent = [way(producer)(ORDER)]
         while not sent[-1].attempts:  # two at most, for they take turns
@@ -49,7 +50,7 @@ def test_a_broker_that_does_not_answer_does_not_eat_the_whole_time(around: Detou
     assert broker == "broker-1"
     allowed = re.search(r"did not answer request 310 in (\d+) ms", why)
     assert allowed is not None
-    assert 0 < int(allowed[1]) <= 1_000, "two thirds of what is left"
+    assert 0 < int(allowed[1]) <= 500, "a part of what is left; balance/test_send_attempts.py says which"
 
 
 @both_ways

@@ -31,9 +31,11 @@ T = TypeVar("T")
 _CONFIG = Command(RequestCode.GET_BROKER_CONFIG)
 
 
-def _with(namesrv: str, work: Callable[[Session], Awaitable[T]], timeout_s: float = 5.0) -> T:
+def _with(
+    namesrv: str, work: Callable[[Session], Awaitable[T]], timeout_s: float = 5.0, *, retry_refused: bool = True
+) -> T:
     async def run() -> T:
-        session = Session(ClientConfig(namesrv, timeout_s=timeout_s))
+        session = Session(ClientConfig(namesrv, timeout_s=timeout_s, retry_refused=retry_refused))
         await session.start()
         try:
             return await work(session)
@@ -85,14 +87,24 @@ def test_a_name_server_that_is_not_there_is_reported_with_its_address() -> None:
             _with(address, _nothing, timeout_s=0.2)
 
 
-def test_a_dead_name_server_is_passed_over() -> None:
+def test_a_name_server_that_refuses_is_reported_at_once_where_that_is_wanted() -> None:
+    with socket.socket() as first, socket.socket() as second:
+        for each in (first, second):
+            each.bind(("127.0.0.1", 0))
+        addresses = ";".join(f"127.0.0.1:{each.getsockname()[1]}" for each in (first, second))
+        with pytest.raises(NoNameServer, match=rf"no name server of {addresses} was reached \("):
+            _with(addresses, _nothing, timeout_s=LONGEST_S, retry_refused=False)
+
+
+@pytest.mark.parametrize("retry_refused", [True, False])
+def test_a_dead_name_server_is_passed_over(retry_refused: bool) -> None:
     async def find(session: Session) -> int:
         return len((await session.routes.find("TBW102")).brokers)
 
     with Cluster() as cluster, socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         dead = f"127.0.0.1:{free.getsockname()[1]}"
-        assert _with(f"{dead};{cluster.namesrv}", find) == 1
+        assert _with(f"{dead};{cluster.namesrv}", find, retry_refused=retry_refused) == 1
 
 
 def test_a_silent_name_server_is_left_for_one_that_speaks() -> None:

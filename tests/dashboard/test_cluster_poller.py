@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard import Admin, ClientConfig, Consumer, Message, Producer
-from steelyard.balance.group.diagnostics import ProgressSample
 from steelyard.client.admin.brokers import BrokerThroughput
 from steelyard.client.admin.group_description import GroupDescription, GroupFacts, MemberDescription, describe_group
 from steelyard.client.admin.offsets import QueueOffsets
@@ -16,6 +15,7 @@ from steelyard.client.consumer.received_message import ReceivedMessage
 from steelyard.dashboard.cluster_poller import PolledCluster
 from steelyard.dashboard.rates import PollQueue, RateMeter
 from steelyard.dashboard.server import Dashboard
+from steelyard.diagnostics.group import ProgressSample
 from steelyard.model import Permission, Queue
 from steelyard.model.finding import Finding
 from steelyard.serve.embedded import Cluster
@@ -174,8 +174,8 @@ def test_what_two_brokers_say_of_one_id_is_reported_once() -> None:
         f"group billing has the client id c on several connections, 10.0.0.1:{port} and 10.0.0.2:{port}: …"
         for port in (1, 2)
     ]
-    book = _recorded(_with(_view(0, 1, 1), *(Finding(each, each) for each in said)))
-    assert [each.sentence for each in book.snapshot.warnings] == said[:1]
+    book = _recorded(_with(_view(0, 1, 1), *(Finding("duplicate id: c", each) for each in said)))
+    assert [each.sentence for each in book.snapshot.warnings] == said[1:]
     assert book.snapshot.warnings[0].is_severe
 
 
@@ -183,7 +183,10 @@ def test_messages_that_wait_while_nobody_is_there_are_a_warning() -> None:
     book = _recorded(_view(0, 1, 3, members=0))
     (warning,) = book.snapshot.warnings
     assert (warning.subject, warning.name) == ("group", "billing")
-    assert warning.sentence == "group billing has no member online and a lag of 2 messages"
+    assert warning.sentence.startswith(
+        "group billing has no member online and a lag of 2 messages; start its consumers"
+    )
+    assert warning.evidence == {"members": 0, "lag": 2}
     assert not warning.is_severe
 
 
@@ -228,12 +231,14 @@ def test_dead_letters_that_grow_are_wrong_and_those_of_today_are_worth_a_look() 
     book.record_topic(_dead(3, 30_000), 60_000)
     (first,) = book.snapshot.warnings
     assert (first.subject, first.is_severe) == ("dead letters", False)
-    assert first.sentence == "group billing gave up 3 messages, the last 30 s ago"
+    assert first.sentence.startswith(
+        "group billing has 3 dead letters, the last 30 s old; see why: steelyard dead-letters"
+    )
     assert book.snapshot.groups["billing"].dead_letters == 3
     book.record_topic(_dead(5, 119_000), 120_000)
     (then,) = book.snapshot.warnings
     assert then.is_severe
-    assert then.sentence == "group billing gave up 2 messages within the last 1 min; it has 5 dead letters"
+    assert then.sentence.startswith("group billing gave up 2 messages within the last 1 min; it has 5 dead letters; ")
 
 
 def test_a_topic_knows_who_reads_it_and_whether_it_is_busy() -> None:
@@ -285,9 +290,10 @@ def test_a_broker_that_signed_off_is_missed_until_it_is_back_or_an_hour_is_over(
     book = _recorded()
     book.record_brokers([_flow(0), _flow(0, broker="broker-b")], 1_000)
     book.record_brokers([_flow(0)], 61_000)
-    assert missed(book) == [
-        "broker-b was last registered at the name servers 1 min ago: its messages cannot be read until it is back"
-    ]
+    (sentence,) = missed(book)
+    assert sentence.startswith(
+        "broker broker-b: it was last registered at the name servers 1 min ago: its messages cannot"
+    )
     book.record_brokers([_flow(0), _flow(0, broker="broker-b")], 63_000)
     assert missed(book) == []
     book.record_brokers([_flow(0)], 65_000)

@@ -43,6 +43,7 @@ def test_the_dead_letters_of_a_group_come_newest_first(dashboard: Dashboard) -> 
     rows = answer["rows"]
     assert sorted(row["message"]["stored_ms"] for row in rows) == [row["message"]["stored_ms"] for row in rows][::-1]
     assert {(row["topic"], row["attempts"], row["message"]["tag"]) for row in rows} == {("orders", 1, "sad")}
+    assert {row["error"] for row in rows} == {"ValueError: no"}
     assert len(get(dashboard, f"{_LIST}?most=2")["rows"]) == 2
     check_command(answer["command"])
 
@@ -52,6 +53,7 @@ def test_one_is_shown_whole_with_where_it_came_from(dashboard: Dashboard, admin:
     for row in get(dashboard, _LIST)["rows"]:
         whole = get(dashboard, f"{_LIST}/{row['id']}")
         assert whole["row"] == row
+        assert (whole["resent"], whole["notes"]) == (None, [])
         check_command(whole["command"])
         origin = whole["origin"]
         assert origin["topic"] == "orders"
@@ -85,6 +87,7 @@ def test_some_are_sent_again_and_come_to_their_group(cluster: Cluster, dashboard
         done = post(dashboard, f"{_LIST}/resend", wish)
         assert done["value"]["messages"] == 2
         handled.wait(2)
+    assert all("@" in get(dashboard, f"{_LIST}/{id_}")["resent"]["by"] for id_ in ids)
     assert len(admin.dead_letters.list("billing")) == 3
 
 

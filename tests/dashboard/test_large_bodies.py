@@ -47,6 +47,19 @@ def test_a_search_looks_at_the_beginning_of_large_bodies(
     assert 0 < max(opened_sizes) <= PREVIEW_BYTES + 1
 
 
+def test_one_large_message_is_shown_by_its_beginning(
+    cluster: Cluster, dashboard: Dashboard, opened_sizes: list[int]
+) -> None:
+    place = "/api/messages/one/broker-0/0/0"
+    make_topic(cluster, "one", queues=1)
+    put(cluster, "one", 0, [_LARGE], sys_flag=_ZLIB)
+    body = get(dashboard, place)["body"]
+    assert (body["text"][:13], body["size"], body["is_truncated"]) == ("the beginning", None, True)
+    get(dashboard, f"{place}/readers")
+    get(dashboard, f"{place}/trace")
+    assert 0 < max(opened_sizes) <= PREVIEW_BYTES + 1
+
+
 def test_what_nobody_can_read_is_listed_and_shown_with_the_reason(cluster: Cluster, dashboard: Dashboard) -> None:
     make_topic(cluster, "bad", queues=1)
     put(cluster, "bad", 0, [b"no zlib stream"], sys_flag=_ZLIB)

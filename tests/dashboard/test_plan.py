@@ -4,7 +4,7 @@ import json
 from typing import Any
 from urllib.parse import quote
 
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from steelyard import Admin, Consumer
 from steelyard.cli.main import app

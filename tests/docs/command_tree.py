@@ -1,10 +1,9 @@
 """The command line as a tree of nouns and verbs, looked at without running anything."""
 
 from collections.abc import Iterator
-from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from typer.main import get_command
+import click
 
 from steelyard.cli.main import app
 
@@ -14,31 +13,25 @@ class Verb(NamedTuple):
 
     words: tuple[str, ...]
     """Such as topic, ls; a noun without verbs is one word."""
-    command: Any
-    noun: Any
-    """What it is a verb of; the command line itself, where it stands alone."""
+    command: click.Command
 
 
-@cache
-def root() -> Any:
-    """Return the command line, loaded once."""
-    return get_command(app)
-
-
-def context_of(command: Any, name: str = "steelyard") -> Any:
+def context_of(command: click.Command, name: str = "steelyard") -> click.Context:
     """Return what a command wants to be asked with."""
-    return command.context_class(command, info_name=name)
+    return click.Context(command, info_name=name)
 
 
-def verbs(command: Any = None, words: tuple[str, ...] = ()) -> Iterator[Verb]:
-    """Find every verb, in the order of the help."""
-    command = root() if command is None else command
-    context = context_of(command)
-    for name in list(command.commands):
-        found = command.get_command(context, name)
-        if found is None or found.hidden:
-            continue
-        if hasattr(found, "list_commands"):
-            yield from verbs(found, (*words, name))
-        else:
-            yield Verb((*words, name), found, command)
+def commands(command: click.Command = app, words: tuple[str, ...] = ()) -> Iterator[Verb]:
+    """Find every command, in the order of the help, with the nouns that have verbs."""
+    yield Verb(words, command)
+    if isinstance(command, click.Group):
+        context = context_of(command)
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            if found is not None:
+                yield from commands(found, (*words, name))
+
+
+def verbs() -> Iterator[Verb]:
+    """Find every verb."""
+    return (each for each in commands() if not isinstance(each.command, click.Group))

@@ -3,9 +3,12 @@
 import re
 import shlex
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from tests.docs.command_tree import context_of, root
+import click
+
+from steelyard.cli.main import app
+from tests.docs.command_tree import context_of
 from tests.tidy.tree import fences
 
 _SHELLS = ("console", "sh", "bash", "shell")
@@ -86,29 +89,28 @@ def command_complaint(shown: Shown) -> str:
     """Say what the command line does not know of what a page shows; nothing, if it knows all of it."""
     if any(_STANDS_FOR in word or "$" in word for word in shown.words):
         return ""
-    command, words = root(), list(shown.words)
-    context = context_of(command)
-    known = ["steelyard"]
-    while hasattr(command, "commands"):
+    command: click.Command = app
+    context, words, known = context_of(command), list(shown.words), ["steelyard"]
+    while isinstance(command, click.Group):
         if not words or words[0].startswith("-"):
             is_fine = not words or words[0] in ("--help", "--version")
             return "" if is_fine else f"{shown} has no verb"
-        found = command.commands.get(words[0])
+        found = command.get_command(context, words[0])
         if found is None:
-            return f"{shown}: `{' '.join(known)}` knows no {words[0]!r}; it knows {', '.join(command.commands)}"
+            names = ", ".join(command.list_commands(context))
+            return f"{shown}: `{' '.join(known)}` knows no {words[0]!r}; it knows {names}"
         known.append(words.pop(0))
         command = found
     return _unread(shown, command, context, " ".join(known), words)
 
 
-def _unread(shown: Shown, command: Any, parent: Any, name: str, words: list[str]) -> str:
+def _unread(shown: Shown, command: click.Command, parent: click.Context, name: str, words: list[str]) -> str:
     if "--help" in words:
         return ""
     try:
         command.make_context(name, words, parent=parent)
-    except Exception as error:  # whatever it is, it is not what the page promises
-        if not shown.is_whole and type(error).__name__ in ("MissingParameter", "BadOptionUsage"):
+    except click.ClickException as error:
+        if not shown.is_whole and isinstance(error, click.MissingParameter | click.BadOptionUsage):
             return ""
-        complaints = getattr(error, "format_message", error.__str__)()
-        return f"{shown}: {complaints}"
+        return f"{shown}: {error.format_message()}"
     return ""

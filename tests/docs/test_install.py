@@ -31,6 +31,12 @@ def test_readme_installs_as_the_page_does() -> None:
     assert f"]({_INSTALL})" in section
 
 
+def test_contributing_names_every_place_that_changes_once_it_is_published() -> None:
+    (paragraph,) = (text for text in read("CONTRIBUTING.md").split("\n\n") if "Once the package is published" in text)
+    assert set(re.findall(r"[\w/]+\.(?:py|md)\b", paragraph)) == {*_MAY_SAY_HOW, "tests/docs/test_install.py"}
+    complain(f"{path} says no longer how to install" for path in _MAY_SAY_HOW if not _SAYS_HOW.search(read(path)))
+
+
 def test_the_table_has_every_extra() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     listed = re.findall(r"^\| `(\w+)` \|", read(_INSTALL), re.MULTILINE)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import leftovers
 from tests.docs.docs_pages import TUTORIAL, read
 from tests.docs.shell_session import Saved, Typed, parts_of, type_along
 from tests.packaging.building import Built, bare
@@ -44,6 +45,7 @@ def test_the_tutorial_typed_from_the_top_in_a_fresh_environment(tmp_path: Path, 
     (tmp_path / "steelyard").symlink_to(ROOT)
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith(("STEELYARD_", "PYTHON"))},
+        **leftovers.mark(),
         "PATH": os.pathsep.join((str(Path(sys.base_prefix) / "bin"), os.environ["PATH"])),
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
         "STEELYARD_CONTEXTS": str(tmp_path / "contexts.json"),

@@ -252,7 +252,7 @@ def test_a_group_is_seen_through_its_members(apache_cluster: Cluster, name: str)
                     java.held += queues[1:2]
                     mixed = await admin.groups.describe(group)
                     assert mixed.strategy == "AVG"
-                    assert {f"claimed twice {queues[1]}", "foreign members"} <= {each.kind for each in mixed.findings}
+                    assert {f"claimed twice: {queues[1]}", "foreign members"} <= {each.kind for each in mixed.findings}
             assert await admin.groups.members(group) == []
 
     asyncio.run(work())

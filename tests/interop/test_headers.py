@@ -116,6 +116,7 @@ def test_what_java_may_leave_out_may_be_absent_in_ours(java: Peer, pair: Pair) -
 NOT_JAVAS = {
     "CommitOffset": {"lockEpoch"},
     "GetConsumerRunningState": {"steelyardAsker", "steelyardWants"},
+    "SendMessageBack": {"steelyardError"},
     "UnregisterClient": {"steelyardAvoided"},
     "QueryMessages": {"_UNIQUE_KEY_QUERY"},
     "SendMessageResponse": {"MSG_REGION", "TRACE_ON"},

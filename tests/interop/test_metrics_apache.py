@@ -235,6 +235,7 @@ def test_apaches_brokers_are_measured_from_outside(tmp_path: Path, release: str)
         (measure, sample.labels["topic"] if "topic" in sample.labels else ""): getattr(sample, "value", 0)
         for measure in (
             own.BROKER_REACHED,
+            own.BROKER_ANSWER,
             own.QUESTIONS_UNANSWERED,
             rocketmq.CONSUMER_LAG,
             rocketmq.CONSUMER_CONNECTIONS,

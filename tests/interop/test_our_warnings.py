@@ -12,10 +12,11 @@ from steelyard.model import Queue
 from tests.interop.backends import Cluster
 from tests.interop.wire_client import create_topic
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 QUEUES = 4
-WAIT_S = 60.0
+WAIT_S = 180.0
+"""On Apache, members compare their subscriptions once the group is settled, which alone takes 35 seconds."""
 
 
 def _until(condition: Callable[[], object]) -> None:
@@ -40,7 +41,7 @@ def test_members_with_different_topics_say_whether_queues_stay_unread(cluster: C
     for consumer, wanted in ((one, topic), (two, other)):
         consumer.handles(wanted)(lambda message: seen.append(message.body))
     with one, two, Producer(cluster.name_server) as producer:
-        _until(lambda: all(_reported(each, "subscribe to other topics than most") for each in (one, two)))
+        _until(lambda: all(_reported(each, "other topics than most") for each in (one, two)))
         # Once they know of each other nothing moves any more, and each has its share.
         shares = 2 * QUEUES if cluster.is_ours else QUEUES
         _until(lambda: len({*one.assignment, *two.assignment}) == shares)

@@ -5,7 +5,7 @@ Brokers let a failed message wait for ten seconds the first time; `later` may as
 
 import pytest
 
-from steelyard import Admin, Consumer, Message, Producer, ReceivedMessage
+from steelyard import Admin, ClientConfig, Consumer, Message, Producer, ReceivedMessage
 from tests.live.clusters import Live, until
 from tests.live.handled import Handled
 
@@ -90,6 +90,65 @@ def test_what_fails_too_often_rests_in_the_dead_letters_and_may_be_sent_again(
     again = handled.messages[1]
     assert (again.body, again.topic, again.message_id) == (b"lost cause", topic, sent.message_id)
     assert len(admin.dead_letters.list(group)) == 1, "the letter itself stays where it is"
+
+
+@pytest.mark.parametrize("kind", ["in a thread", "on the loop", "in batches", "orderly"])
+def test_a_dead_letter_says_why_it_failed(
+    cluster: Live, producer: Producer, admin: Admin, topic: str, group: str, kind: str
+) -> None:
+    admin.groups.create(group, retries=0)
+    config = ClientConfig(cluster.namesrv, access_key="shop", secret_key="hush-hush")
+    consumer = Consumer(config if cluster.is_ours else cluster.namesrv, group, start_from="first", max_attempts=1)
+
+    def fail(_message: object) -> None:
+        raise ValueError("no customer 42\nfor key hush-hush")
+
+    async def fail_on_loop(message: object) -> None:
+        fail(message)
+
+    is_batch = kind == "in batches"
+    function = fail_on_loop if kind == "on the loop" else fail
+    consumer.handles(topic, orderly=kind == "orderly", batch=8 if is_batch else 1)(function)
+    body = b"x" * 10_000  # it is compressed
+    with consumer:
+        sent = producer.send(Message(topic, body, keys="k", properties={"a": "b"}))
+        until(lambda: len(admin.dead_letters.list(group)) == 1, "it is among the dead letters")
+    (dead,) = admin.dead_letters.list(group)
+    assert (dead.body, dead.keys, dead.properties["a"], dead.message_id) == (body, ("k",), "b", sent.message_id)
+    error = dead.properties.get("STEELYARD_ERROR")
+    if cluster.is_ours:
+        assert error == "ValueError: no customer 42 for key ***"
+    else:
+        assert (error is not None) == (kind == "orderly"), "Apache's brokers take no error with a send-back"
+
+
+def test_a_resent_dead_letter_is_marked_and_so_is_what_dies_again(
+    cluster: Live, producer: Producer, admin: Admin, topic: str, group: str
+) -> None:
+    admin.groups.create(group, retries=0)
+    consumer, handled = Consumer(cluster.namesrv, group, start_from="first"), Handled()
+
+    @consumer.handles(topic)
+    def fail(message: ReceivedMessage) -> None:
+        handled(message)
+        raise ValueError("broken")
+
+    with consumer:
+        producer.send(Message(topic, b"lost cause"))
+        until(lambda: len(admin.dead_letters.list(group)) == 1, "it is among the dead letters")
+        (dead,) = admin.dead_letters.list(group)
+        assert admin.dead_letters.resends([dead]) == [None]
+        admin.dead_letters.resend(dead)
+        handled.wait(2)
+        until(lambda: admin.dead_letters.resends([dead]) != [None], "its copy is found: Apache's key index is behind")
+        (first,) = admin.dead_letters.resends([dead])
+        assert first is not None
+        assert first.at >= dead.stored_at
+        assert "@" in first.by
+        assert "STEELYARD_ERROR" not in handled.messages[1].properties
+        # A letter of a message that is delivered once more goes through the retry queue's own limit again.
+        until(lambda: len(admin.dead_letters.list(group)) == 2, "it is there twice", cluster.pass_time)
+        assert admin.dead_letters.resends(admin.dead_letters.list(group)) == [first, first]
 
 
 def test_an_orderly_queue_waits_for_the_message_that_fails(

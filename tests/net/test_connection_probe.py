@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from steelyard.net.connection_probe import ConnectOutcome, RequestProbe, probe_connect, probe_request, resolve_host
+from steelyard.diagnostics.servers import ConnectOutcome
+from steelyard.net.connection_probe import RequestProbe, probe_connect, probe_request, resolve_host
 from steelyard.wire.command import Command, response_to
 from steelyard.wire.frames import encode_frame
 from tests.waiting import LONGEST_S

@@ -11,16 +11,20 @@ from steelyard.net.limits import ConnectionLimits
 from steelyard.wire.command import Command
 from steelyard.wire.frames import encode_frame
 from tests.net.toy_server import ECHO, SHOUT, SILENT, ToyClient, ToyServer, run, toy_server, until
+from tests.waiting import LONGEST_S
 
 MakeLoop = Callable[[], asyncio.AbstractEventLoop]
 
 _BIG = 100_000
+_OTHERS = 1 << 20
+"""The number of each request of a connection that is served beside the others."""
 
 
 @pytest.mark.parametrize("name", [each.name for each in fields(ConnectionLimits)])
-def test_a_limit_is_a_positive_number(name: str) -> None:
-    with pytest.raises(ConfigurationError, match=f"{name} is -1; give a positive number"):
-        ConnectionLimits(**{name: -1})
+@pytest.mark.parametrize("number", [0, -1])
+def test_a_limit_is_a_positive_number(name: str, number: int) -> None:
+    with pytest.raises(ConfigurationError, match=f"{name} is {number}; give a positive number"):
+        ConnectionLimits(**{name: number})
 
 
 async def _still_served(server: ToyServer) -> None:
@@ -125,7 +129,7 @@ def test_a_peer_that_does_not_read_is_not_read_from(make_loop: MakeLoop) -> None
             client = await server.connect()
             _ask_for_much(client, 1_000)
             await _until_it_stands_still(server)
-            handled = len(server.core.seen)
+            handled = len([opaque for opaque in server.core.seen if opaque != _OTHERS])
             assert handled < 300, "the answers of all would be 100 MB"
             await _still_served(server)
             assert [(await client.read()).opaque for _ in range(1_000)] == list(range(1_000))
@@ -179,6 +183,8 @@ def test_unread_responses_are_limited_in_all(make_loop: MakeLoop) -> None:
         async with toy_server(ConnectionLimits(total_backlog_bytes=3_000_000)) as server:
             clients = [await server.connect() for _ in range(20)]
             for client in clients:
+                await client.request(ECHO)
+            for client in clients:
                 _ask_for_much(client, 200)
             await _until_it_stands_still(server)
             server.remoting.sweep()
@@ -210,7 +216,11 @@ def _ask_for_much(client: ToyClient, count: int) -> None:
 
 
 async def _until_it_stands_still(server: ToyServer) -> None:
-    seen = -1
-    while seen != len(server.core.seen):
-        seen = len(server.core.seen)
-        await asyncio.sleep(0.1)
+    """Wait until a connection is served a hundred times, and meanwhile no other is read from."""
+    client, alone = await server.connect(), 0
+    async with asyncio.timeout(LONGEST_S):
+        while alone < 100:
+            before = len(server.core.seen)
+            await client.request(ECHO, opaque=_OTHERS)
+            alone = alone + 1 if len(server.core.seen) == before + 1 else 0
+    await client.close()

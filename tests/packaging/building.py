@@ -12,6 +12,8 @@ from zipfile import ZipFile
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests import leftovers
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -42,7 +44,8 @@ class Environment:
     @property
     def variables(self) -> dict[str, str]:
         """What is in the environment of its processes: nothing of ours that would show them this tree."""
-        return {"PATH": f"{self.directory / 'bin'}:/usr/bin:/bin", "HOME": str(self.directory), "COLUMNS": "80"}
+        path = f"{self.directory / 'bin'}:/usr/bin:/bin"
+        return {"PATH": path, "HOME": str(self.directory), "COLUMNS": "80", **leftovers.mark()}
 
 
 def build(into: Path, source: Path = ROOT) -> Built:

@@ -1,6 +1,8 @@
 """The wheel has what runs and no more; the sdist has the whole tree; the version stands in one place."""
 
 import re
+import shutil
+import subprocess
 import tarfile
 import tomllib
 from email.parser import Parser
@@ -11,6 +13,7 @@ import pytest
 from packaging.metadata import Metadata
 
 from steelyard import __version__
+from tests.docs.command_tree import verbs
 from tests.packaging.building import ROOT, Built
 
 pytestmark = [pytest.mark.xdist_group("packaging"), pytest.mark.timeout(240), pytest.mark.process]
@@ -19,6 +22,9 @@ _IN_THE_WHEEL = ("steelyard", "pyspark_rocketmq")
 _NOT_SHIPPED = {"__pycache__"}
 _VENDOR = ROOT / "src/steelyard/dashboard/static/vendor"
 """What others wrote, each package under its licence."""
+
+
+_MANUAL_PAGE = f"steelyard-{__version__}.data/data/share/man/man1/steelyard.1"
 
 
 def ours(directory: Path) -> set[str]:
@@ -34,6 +40,7 @@ def ours(directory: Path) -> set[str]:
 def test_the_wheel_has_the_two_packages_and_nothing_else(built: Built) -> None:
     with ZipFile(built.wheel) as wheel:
         names = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    names.remove(_MANUAL_PAGE)
     assert names == ours(ROOT / "src")
     assert {"steelyard/py.typed", "pyspark_rocketmq/py.typed", "steelyard/spark/log4j2.properties"} <= names
     assert any(name.endswith("per_minute.sql.template") for name in names)
@@ -43,7 +50,7 @@ def test_what_is_in_the_wheel_is_what_is_in_the_sdist(built: Built) -> None:
     with ZipFile(built.wheel) as wheel, tarfile.open(built.sdist) as sdist:
         top = built.sdist.name.removesuffix(".tar.gz")
         for name in wheel.namelist():
-            if ".dist-info/" not in name:
+            if ".dist-info/" not in name and name != _MANUAL_PAGE:
                 source = sdist.extractfile(f"{top}/src/{name}")
                 assert source is not None
                 assert source.read() == wheel.read(name), name
@@ -52,12 +59,27 @@ def test_what_is_in_the_wheel_is_what_is_in_the_sdist(built: Built) -> None:
 def test_the_sdist_has_the_tree_that_its_tests_need(built: Built) -> None:
     with tarfile.open(built.sdist) as sdist:
         names = {name.partition("/")[2] for name in sdist.getnames()}
-    code = [path for place in ("src", "tests", "bench", "examples") for path in (ROOT / place).rglob("*.py")]
+    code = [
+        path for place in ("src", "simulator", "tests", "bench", "examples") for path in (ROOT / place).rglob("*.py")
+    ]
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
     beside = ["pyproject.toml", "constraints.txt", "Makefile", "LICENSE", ".gitignore", ".ci/run", ".github/zizmor.yml"]
     missing = {*beside, *(str(path.relative_to(ROOT)) for path in (*code, *pages))} - names
     assert missing == set()
     assert not [name for name in names if name.endswith(".pyc") or name.startswith((".venv", "steelyard-data"))]
+
+
+def test_the_manual_page_names_every_command_and_every_option(built: Built) -> None:
+    with ZipFile(built.wheel) as wheel:
+        raw = wheel.read(_MANUAL_PAGE)
+    page = raw.decode().replace("\\-", "-")
+    for verb in verbs():
+        assert f'.SS "steelyard {" ".join(verb.words)} ' in page
+        for name in (name for parameter in verb.command.params for name in parameter.opts if name.startswith("-")):
+            assert name in page, f"steelyard {' '.join(verb.words)} {name}"
+    if (groff := shutil.which("groff")) is not None:
+        words = [groff, "-man", "-Kutf8", "-Tutf8", "-ww"]
+        assert subprocess.run(words, input=raw, capture_output=True, check=True).stderr == b""
 
 
 def test_a_wheel_says_what_it_is_and_needs(built: Built) -> None:
@@ -71,7 +93,7 @@ def test_a_wheel_says_what_it_is_and_needs(built: Built) -> None:
         *("fast", "lz4", "spark", "local", "dashboard", "otel", "testing", "all")
     }
     always = {line for line in reported.get_all("Requires-Dist", []) if "extra ==" not in line}
-    assert {re.split(r"[<>=!~ ]", line)[0] for line in always} == {"msgspec", "rich", "typer"}
+    assert {re.split(r"[<>=!~ ]", line)[0] for line in always} == {"msgspec", "rich", "click"}
     assert "steelyard = steelyard.cli.main:main" in scripts
     assert "[pytest11]\nsteelyard = steelyard.testing.plugin\n" in scripts
     assert str(reported.get_payload()).startswith("# Steelyard")
@@ -113,6 +135,11 @@ def test_the_version_stands_in_one_place() -> None:
 def test_all_has_what_users_may_want() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     assert extras["all"] == ["steelyard[fast,lz4,spark,local,dashboard,otel,testing]"]
+
+
+def test_the_quick_tests_need_nothing_without_a_wheel_for_musl() -> None:
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["dependency-groups"]
+    assert [name for name, group in groups.items() if any("lz4" in str(each) for each in group)] == ["whole"]
 
 
 def test_whatever_a_group_asks_for_is_pinned() -> None:

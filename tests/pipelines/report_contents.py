@@ -1,8 +1,8 @@
 """Contents to make reports of: a group of members over some queues, with a heavy key, moves and a killed member."""
 
 from steelyard.balance.assignors import AssignmentPlan, find_strategy, plan
-from steelyard.balance.group.diagnostics import ProgressSample
 from steelyard.client.admin.group_description import GroupDescription, GroupFacts, MemberDescription, describe_group
+from steelyard.diagnostics.group import ProgressSample
 from steelyard.model import Queue
 from steelyard.pipelines.report.contents import (
     KeyInQueue,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.balance.group.diagnostics import ProgressSample
 from steelyard.client.admin.group_description import GroupDescription, GroupFacts, MemberDescription, describe_group
+from steelyard.diagnostics.group import ProgressSample
 from steelyard.errors import ConnectionClosed, TransportError
 from steelyard.model import Queue
 from steelyard.pipelines.report.ownership import (

@@ -5,6 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from steelyard.diagnostics.topic import measure_skew
 from steelyard.model.finding import Severity
 from steelyard.pipelines.report.contents import (
     KeyInQueue,
@@ -12,7 +13,6 @@ from steelyard.pipelines.report.contents import (
     QueueLoad,
     ReportContents,
     TopicTraffic,
-    measure_skew,
     report_findings,
     summary_line,
 )

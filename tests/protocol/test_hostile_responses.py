@@ -32,7 +32,8 @@ ANSWERS: dict[int, type[Action]] = {
 BY_KIND = {type(action): action for action, _ in QUESTIONS}
 
 _LIST = (
-    b'{"consumerIdList":["a","b"],"steelyard":{"epoch":3,"hazards":["h"],"members":[{"id":"a","leaving":false,'
+    b'{"consumerIdList":["a","b"],"steelyard":{"epoch":3,"findings":[{"kind":"k","message":"h"}],'
+    b'"members":[{"id":"a","leaving":false,'
     b'"ours":true,"strategy":"sticky","topics":["t"]}],"owners":{"t":[0,1,-1]},"queues":{"t":3},"settled":true}}'
 )
 _LOCKS = (

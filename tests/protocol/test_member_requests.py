@@ -1,9 +1,11 @@
 """The requests of a member are what brokers read: ours by what it then knows, all others by recorded frames."""
 
+from msgspec import structs
+
 from steelyard.balance.group import actions, events
 from steelyard.balance.group.actions import StartAt, StartPosition
 from steelyard.balance.group.options import ConsumeMode, MemberOptions
-from steelyard.model import ExpressionType, Queue, Subscription
+from steelyard.model import ExpressionType, Queue, StoredMessage, Subscription
 from steelyard.protocol.member_protocol import MemberProtocol
 from steelyard.wire.bodies import decode_body
 from steelyard.wire.bodies.heartbeat import ConsumeFromWhere, HeartbeatBody, HeldQueueEpoch, MessageModel
@@ -12,7 +14,7 @@ from steelyard.wire.codes import RequestCode as Code
 from steelyard.wire.command import Command
 from steelyard.wire.headers.group import CommitOffset, GetConsumerRunningState
 from steelyard.wire.headers.pull import PullMessage
-from steelyard.wire.headers.send import SendMessageBack
+from steelyard.wire.headers.send import SendMessageBack, SendMessageV2
 from tests.broker.fake_consumer import FakeConsumer
 from tests.protocol.broker_dialogue import BROKER, GROUP, ME, OTHER, BrokerDialogue, options, q, stocked
 
@@ -119,6 +121,18 @@ def test_a_failed_message_is_named_by_its_place_in_the_log() -> None:
     header = outgoing.command.header(SendMessageBack)
     record = talk.harness.queue("orders")[1]
     assert (header.offset, header.group, header.delay_level) == (record.position, GROUP, 3)
+
+
+def test_why_a_message_failed_is_a_field_or_a_property_of_the_copy() -> None:
+    failed = StoredMessage(q(), 1, b"body", {"UNIQ_KEY": "A1"}, position=7)
+    back = actions.SendBackMessage(q(), 1, 1, failed, -1, "ValueError: bad")
+    assert command_of(back).header(SendMessageBack).steelyard_error == "ValueError: bad"
+    assert command_of(structs.replace(back, error="")).header(SendMessageBack).steelyard_error is None
+    copy = command_of(structs.replace(back, as_copy=True))
+    assert (copy.code, copy.body) == (Code.SEND_MESSAGE_V2, b"body")
+    assert "STEELYARD_ERROR\x01ValueError: bad\x02" in (copy.header(SendMessageV2).properties or "")
+    full = structs.replace(failed, properties={"a": "x" * 32_700})
+    assert command_of(structs.replace(back, message=full, as_copy=True)).code == Code.CONSUMER_SEND_MSG_BACK
 
 
 def test_local_actions_are_no_requests() -> None:

@@ -3,7 +3,8 @@
 How long something takes depends on what else the machine does, so it is counted in processor time of the cluster: what
 it used between a request and its answer, from SIGTERM to its end, and until it was ready. Of the stop only its own time
 counts, not the system's: a folder per queue is created then, and on a disk that others write to each of them takes the
-system several times as long. It takes a while, so `make chaos` does it (STEELYARD_SLOW=1).
+system several times as long. It takes a while, so `make chaos` does it (STEELYARD_SLOW=1), but for one round of the
+requests that cost most.
 """
 
 import json
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -22,17 +23,20 @@ import pytest
 from steelyard.wire.codes import RequestCode
 from steelyard.wire.command import Command
 from steelyard.wire.frames import encode_frame
-from tests.serve.raw_connection import RawConnection, send, send_command
+from tests.serve.raw_connection import RawConnection, pull_command, send, send_command
 from tests.waiting import until
 
 pytestmark = [
     pytest.mark.process,
-    pytest.mark.skipif("STEELYARD_SLOW" not in os.environ, reason="takes a while: STEELYARD_SLOW=1"),
     pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads processor times from /proc"),
 ]
 
+_slow = pytest.mark.skipif("STEELYARD_SLOW" not in os.environ, reason="takes a while: STEELYARD_SLOW=1")
+
 _WAIT_S = 1.0
 """How long the cluster may work on other things while a request waits; a lease lasts 12 s."""
+_WAIT_FOR_ONE_S = 0.5
+"""The same where others send one request after the other, each of a tenth of a second at most."""
 _STOP_S = _START_S = 2.0
 _CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -132,7 +136,67 @@ def sends(count: int, name: str) -> bytes:
     return b"".join(encode_frame(send_command(f"{name}-{number}", b"x")) for number in range(count))
 
 
-def longest_wait_s(cluster: Running, floods: list[Flood]) -> float:
+class WorstRequests(threading.Thread):
+    """Sends requests that cost a broker much, each once the one before is answered."""
+
+    def __init__(self, address: str, rounds: int) -> None:
+        super().__init__()
+        self._address, self._rounds = address, rounds
+        self.answers: dict[int, int] = {}
+        """The last answer's code, by request code."""
+        self.start()
+
+    @property
+    def is_sent(self) -> bool:
+        return not self.is_alive()
+
+    def run(self) -> None:
+        """Fill the broker, then ask."""
+        with RawConnection(self._address, seconds=120) as connection:
+            self._fill(connection)
+            for at in range(self._rounds):
+                for code, fields in _WORST_REQUESTS:
+                    self.answers[code] = connection.request(code, fields).code
+                pulls = [pull_command("held", at, wait_ms=60_000) for _ in range(2_000)]
+                connection.send(*pulls)
+                send(connection, "held", b"x")
+
+    def _fill(self, connection: RawConnection) -> None:
+        groups = b",".join(
+            b'{"groupName":"g%d","subscriptionDataSet":[{"topic":"narrow"}]}' % number for number in range(400)
+        )
+        heartbeat = b'{"clientID":"worst","consumerDataSet":[%b]}' % groups
+        assert connection.request(RequestCode.HEART_BEAT, {}, heartbeat).code == 0
+        for name, queues in (("wide", 9_000), ("narrow", 4), ("held", 1)):
+            assert connection.request(RequestCode.UPDATE_AND_CREATE_TOPIC, _topic(name, queues)).code == 0
+        for number in range(400):
+            fields = {"consumerGroup": f"g{number}", "topic": "narrow", "queueId": "0", "commitOffset": "1"}
+            assert connection.request(RequestCode.UPDATE_CONSUMER_OFFSET, fields).code == 0
+        for queue_id in range(2_000):
+            connection.send(send_command("wide", b"x", queue_id=queue_id))
+
+
+def _topic(name: str, queues: int) -> dict[str, str]:
+    counts = {"readQueueNums": str(queues), "writeQueueNums": str(queues)}
+    kind = {"perm": "6", "topicFilterType": "SINGLE_TAG", "order": "false"}
+    return {"topic": name, "defaultTopic": "TBW102", **counts, **kind}
+
+
+_GROUP_AND_TOPIC = {"group": "g1", "topic": "wide"}
+_WORST_REQUESTS: list[tuple[RequestCode, dict[str, str]]] = [
+    (RequestCode.UPDATE_AND_CREATE_TOPIC, _topic("narrow", 65_536)),
+    (RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, {**_GROUP_AND_TOPIC, "timestamp": "0", "isForce": "true"}),
+    (RequestCode.GET_TOPIC_STATS_INFO, {"topic": "wide"}),
+    (RequestCode.GET_CONSUME_STATS, {"consumerGroup": "g1", "topic": "wide"}),
+    (RequestCode.GET_BROKER_CONSUME_STATS, {"isOrder": "false"}),
+    (RequestCode.QUERY_CONSUME_TIME_SPAN, _GROUP_AND_TOPIC),
+    (RequestCode.GET_ALL_CONSUMER_OFFSET, {}),
+    (RequestCode.GET_ALL_TOPIC_CONFIG, {}),
+    (RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, {}),
+]
+
+
+def longest_wait_s(cluster: Running, floods: Sequence[Flood | WorstRequests]) -> float:
     """Send one message after the other until all of a flood is sent, and a second longer.
 
     Return the most processor time that the cluster used while one waited.
@@ -148,6 +212,7 @@ def longest_wait_s(cluster: Running, floods: list[Flood]) -> float:
     return longest
 
 
+@_slow
 def test_ten_thousand_new_groups_at_once_keep_nobody_waiting(tmp_path: Path) -> None:
     with running(tmp_path) as cluster:
         floods = [Flood(cluster.address, heartbeats(10_000, "group"))]
@@ -158,6 +223,7 @@ def test_ten_thousand_new_groups_at_once_keep_nobody_waiting(tmp_path: Path) -> 
         assert cluster.stop() < _STOP_S
 
 
+@_slow
 def test_many_who_flood_at_once_keep_nobody_waiting_and_it_stops_and_starts_quickly(tmp_path: Path) -> None:
     with running(tmp_path) as cluster:
         empty_s = cluster.started_s
@@ -178,3 +244,15 @@ def test_many_who_flood_at_once_keep_nobody_waiting_and_it_stops_and_starts_quic
         assert stop_s < _STOP_S
         assert start_s < _START_S
         assert cluster.stop() < _STOP_S
+
+
+@pytest.mark.parametrize("rounds", [1, pytest.param(20, marks=_slow)])
+def test_the_requests_that_cost_most_keep_nobody_waiting(tmp_path: Path, rounds: int) -> None:
+    with running(tmp_path) as cluster:
+        worst = WorstRequests(cluster.address, rounds)
+        try:
+            assert longest_wait_s(cluster, [worst]) < _WAIT_FOR_ONE_S
+        finally:
+            worst.join()
+        too_much = {RequestCode.UPDATE_AND_CREATE_TOPIC, RequestCode.QUERY_CONSUME_TIME_SPAN}
+        assert {code for code, answer in worst.answers.items() if answer} == too_much

@@ -17,6 +17,7 @@ The others are in test_upstream_registry.py.
 """
 
 from collections import Counter
+from collections.abc import Iterable
 
 from simulator.actors.member import MemberProcess
 from simulator.facts import HandlerStarted
@@ -64,7 +65,7 @@ def test_the_extra_queues_of_many_topics_are_spread(bug: Mutant | None) -> None:
 # -- where reading begins ----------------------------------------------------------------------------------------------
 
 
-def _begin_nowhere(_state: BrokerState, _topic: BrokerTopic, _first: int) -> None:
+def _begin_nowhere(_state: BrokerState, _topic: BrokerTopic, _groups: Iterable[str], _new: range) -> None:
     """Store no offset for new queues."""
 
 

@@ -1,7 +1,7 @@
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -25,7 +25,6 @@ def _piece(*records: bytes, start: int = 0, end: int = 1 << 40, queue: Queue = _
 
 
 @given(pieces())
-@settings(max_examples=50)
 def test_any_records_are_read_as_a_consumer_reads_them(some: list[RecordChunk]) -> None:
     batch = decode(some, ALL)
     batch.validate(full=True)
@@ -33,7 +32,6 @@ def test_any_records_are_read_as_a_consumer_reads_them(some: list[RecordChunk]) 
 
 
 @given(pieces(), _projections, st.sampled_from(["", "eu"]))
-@settings(max_examples=50)
 def test_any_columns_in_any_order_are_read_as_a_consumer_reads_them(
     some: list[RecordChunk], wanted: list[str], namespace: str
 ) -> None:

@@ -20,6 +20,7 @@ from steelyard.errors import ConfigurationError, MissingExtra, how_to_install
 from steelyard.spark import runtimes, spark_session
 from steelyard.spark.runtimes import find_java
 from steelyard.spark.spark_session import prepare, session
+from tests import leftovers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -125,7 +126,7 @@ def test_workers_run_this_python_unless_another_is_named(tmp_path: Path) -> None
     assert prepare(environ).endswith(f"workers run {sys.executable}")
     assert environ["PYSPARK_DRIVER_PYTHON"] == environ["PYSPARK_PYTHON"]
     say = "import sys; print(sys.executable, sys.path, sep='|')"
-    path = {"PYTHONPATH": f"/one:{_ARCHIVE}:/a b/*"}
+    path = {"PYTHONPATH": f"/one:{_ARCHIVE}:/a b/*", **leftovers.mark()}
     output = subprocess.run(
         [environ["PYSPARK_PYTHON"], "-c", say], capture_output=True, text=True, check=True, env=path
     )
@@ -170,7 +171,7 @@ def test_with_pip_alone_a_session_starts_and_answers(tmp_path: Path) -> None:
         found = shutil.which(tool)
         assert found is not None
         (tools / tool).symlink_to(found)
-    environ = {"PATH": str(tools), "HOME": str(tmp_path)} | {
+    environ = {"PATH": str(tools), "HOME": str(tmp_path), **leftovers.mark()} | {
         name: text for name, text in os.environ.items() if name.startswith(("LC_", "LANG", "COV_"))
     }
     program = (

@@ -115,7 +115,7 @@ def test_it_follows_a_little_at_a_time() -> None:
     store = _opened(disk)
     _fill(store, 0, 10)
     assert store.apache_key_index is not None
-    assert [store.apache_key_index.build(4) for _ in range(4)] == [False, False, True, True]
+    assert [store.apache_key_index.build(16) for _ in range(4)] == [False, False, True, True]
     assert disk.names(APACHE_KEY_INDEX_FOLDER) == []
     positions = _positions(store)
     store.close(_NOW_MS)
@@ -123,7 +123,7 @@ def test_it_follows_a_little_at_a_time() -> None:
 
 
 def test_a_close_adds_only_so_many_and_the_next_run_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stores, "_MAX_INDEXED_AT_CLOSE", 6)
+    monkeypatch.setattr(stores, "_MAX_INDEXED_AT_CLOSE", 24)
     disk = SimulatedDisk()
     store = _opened(disk)
     _fill(store, 0, 10)

@@ -75,7 +75,7 @@ def test_every_record_is_found_by_each_of_its_keys_and_by_no_other(records: list
             having.setdefault((topic, key), []).append(_START + number * 100)
     for topic in ("orders", "orders#a", "refunds"):
         for key in {key for _, key in having} | {"unheard"}:
-            assert index.find(topic.encode(), key.encode()) == having.get((topic, key), [])
+            assert [*index.find(topic.encode(), key.encode())] == having.get((topic, key), [])[::-1]
 
 
 @given(property_texts)
@@ -96,13 +96,13 @@ def test_only_blanks_part_words() -> None:
 
 def test_a_record_that_has_a_key_twice_is_found_once() -> None:
     index = _index([("orders", ["a", "b", "a"], "a")])
-    assert index.find(b"orders", b"a") == [_START]
+    assert [*index.find(b"orders", b"a")] == [_START]
 
 
 def test_a_record_that_was_fed_before_is_passed_over() -> None:
     index = _index([("orders", ["a"], None), ("orders", ["a"], None)])
     index.add(b"orders", _properties(["a"], None), _START, _START + 100)
-    assert index.find(b"orders", b"a") == [_START, _START + 100]
+    assert [*index.find(b"orders", b"a")] == [_START + 100, _START]
     assert len(index) == 2
 
 
@@ -119,8 +119,8 @@ def test_a_position_that_looks_like_the_hash_is_no_entry() -> None:
     )
     index = KeyIndex(0)
     index.add(b"orders", _properties(["other"], None), position, position + 100)
-    assert index.find(b"orders", b"other") == [position]
-    assert index.find(b"orders", key) == []
+    assert [*index.find(b"orders", b"other")] == [position]
+    assert [*index.find(b"orders", key)] == []
 
 
 def test_the_file_is_the_same_in_every_process() -> None:
@@ -138,9 +138,9 @@ def test_an_index_comes_back_as_it_was_saved(records: list[_Record]) -> None:
     assert (again.start, again.indexed_to, len(again)) == (index.start, index.indexed_to, len(index))
     for topic, words, _ in records:
         for word in words:
-            assert again.find(topic.encode(), word.encode()) == index.find(topic.encode(), word.encode())
+            assert [*again.find(topic.encode(), word.encode())] == [*index.find(topic.encode(), word.encode())]
     again.add(b"orders", _properties(["later"], None), again.indexed_to, again.indexed_to + 100)
-    assert again.find(b"orders", b"later") == [index.indexed_to]
+    assert [*again.find(b"orders", b"later")] == [index.indexed_to]
 
 
 def test_what_is_missing_or_damaged_is_not_loaded() -> None:

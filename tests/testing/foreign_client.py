@@ -7,13 +7,15 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
 
+from tests.waiting import LONGEST_S
+
 _SEND, _PULL, _HEARTBEAT, _ROUTE = 10, 11, 34, 105
 
 
 class ForeignClient:
     """A plain socket to one server."""
 
-    def __init__(self, address: str, timeout_s: float = 5.0) -> None:
+    def __init__(self, address: str, timeout_s: float = LONGEST_S) -> None:
         host, _, port = address.rpartition(":")
         self._socket = socket.create_connection((host, int(port)), timeout=timeout_s)
         self._opaque = 0

@@ -11,7 +11,7 @@ from importlib.util import resolve_name
 
 from tests.tidy.tree import Source, complain, modules
 
-_PURE = frozenset({"model", "wire", "balance", "protocol", "store", "nameserver", "broker"})
+_PURE = frozenset({"model", "diagnostics", "wire", "balance", "protocol", "store", "nameserver", "broker"})
 _EVERYBODY_MAY = frozenset({"errors", "version"})
 _OURS = ("steelyard", "simulator")
 
@@ -25,20 +25,21 @@ _MAY_IMPORT: dict[str, frozenset[str]] = {
     "version": frozenset(),
     "model": frozenset(),
     "metrics": frozenset(),
+    "diagnostics": frozenset({"model"}),
     "wire": frozenset({"model"}),
-    "balance": frozenset({"model"}),
+    "balance": frozenset({"diagnostics", "model"}),
     "store": frozenset({"model", "wire"}),
     "nameserver": frozenset({"model", "wire"}),
-    "broker": frozenset({"model", "wire", "store", "balance.assignors", "metrics"}),
+    "broker": frozenset({"diagnostics", "model", "wire", "store", "balance.assignors", "metrics"}),
     "protocol": frozenset({"model", "wire", "balance"}),
     "simulator": _PURE,
-    "net": frozenset({"wire"}),
+    "net": frozenset({"diagnostics", "wire"}),
     "serve": frozenset({"net", "nameserver", "broker", "store", "wire", "model", "metrics"}),
-    "client": frozenset({"protocol", "model", "wire", "balance", "net", "metrics"}),
+    "client": frozenset({"diagnostics", "protocol", "model", "wire", "balance", "net", "metrics"}),
     "spark": frozenset({"model", "wire", "balance", "client"}),
-    "pipelines": frozenset({"model", "balance", "client", "spark"}),
-    "cli": frozenset({"model", "balance", "client", "serve", "store", "dashboard"}),
-    "dashboard": frozenset({"model", "balance", "client", "serve", "net", "metrics"}),
+    "pipelines": frozenset({"diagnostics", "model", "balance", "client", "spark"}),
+    "cli": frozenset({"diagnostics", "model", "balance", "client", "serve", "store", "dashboard"}),
+    "dashboard": frozenset({"diagnostics", "model", "balance", "client", "serve", "net", "metrics"}),
     # Faults and inspection reach into the brokers themselves.
     "testing": frozenset({"model", "balance", "client", "serve", "broker", "store", "net", "wire"}),
 }

@@ -158,6 +158,8 @@ QUESTIONS = [
         ("audit log of the dashboard", "audit", "dashboard/audit_log.py"),
         ("limits of the dashboard's connections", "connection_limits", "dashboard/connection_limits.py"),
         ("what looks wrong, on the dashboard", "diagnostics", "dashboard/diagnostics.py"),
+        ("rules for what looks wrong in a group", "diagnostics", "diagnostics/group.py"),
+        ("from when on a consumer counts as stuck", "thresholds", "diagnostics/thresholds.py"),
         ("the dashboard's ASGI application", "app", "dashboard/app.py"),
         ("connections and threads that a test leaks", "leaks", "testing/leaks.py"),
         ("micro-batches: how much a trigger reads (admission control)", "stream", "spark/stream_reader.py"),

@@ -1,4 +1,7 @@
-"""Tests of one group run in one worker: pytest 9.2.0 with pytest-xdist 3.8.0 hands them out as if they had no group."""
+"""Tests of one group run in one worker: pytest 9.2.0 with pytest-xdist 3.8.0 hands them out as if they had no group.
+
+That the verbs ask for it, by `--dist loadgroup`, is for test_makefile.py.
+"""
 
 import pytest
 

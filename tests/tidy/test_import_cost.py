@@ -12,7 +12,7 @@ pytestmark = pytest.mark.process
 
 _MOST_MODULES = 110
 _MOST_OF_OURS = 20
-_ONLY_FOR_SOME = ("pyspark", "pyarrow", "numpy", "starlette", "uvicorn", "rich", "typer", "uvloop", "asyncio")
+_ONLY_FOR_SOME = ("pyspark", "pyarrow", "numpy", "starlette", "uvicorn", "rich", "click", "uvloop", "asyncio")
 
 
 def test_importing_steelyard_costs_little() -> None:

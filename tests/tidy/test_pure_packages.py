@@ -15,7 +15,7 @@ from types import ModuleType
 
 from tests.tidy.tree import Source, complain, modules
 
-_PURE = ("model", "wire", "metrics", "balance", "protocol", "store", "nameserver", "broker", "simulator")
+_PURE = ("model", "diagnostics", "wire", "metrics", "balance", "protocol", "store", "nameserver", "broker", "simulator")
 
 _VALUES = frozenset(
     """

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from functools import cache
 from itertools import islice
 
-import lz4.frame
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,12 +13,13 @@ from steelyard.wire import limits
 from steelyard.wire.compression import compress, decompress, with_compression
 from steelyard.wire.sysflag import TRANSACTION_BITS, Compression, TransactionFlag, compression_of, with_transaction
 from steelyard.wire.zstd import zstd
+from tests.compressions import EACH, INSTALLED, needs_lz4
 from tests.fuzzing import mutations, rounds
 from tests.memory import assert_peak_below
 
 _MIB = 1 << 20
-_kinds = st.sampled_from(Compression)
-_every_kind = pytest.mark.parametrize("kind", Compression)
+_kinds = st.sampled_from(INSTALLED)
+_every_kind = pytest.mark.parametrize("kind", EACH)
 
 
 def _open(body: bytes, kind: Compression, limit: int = limits.DECOMPRESSED_BYTES) -> bytes:
@@ -35,6 +35,8 @@ def _zlib_bomb(mib: int) -> bytes:
 
 
 def _lz4_bomb(mib: int) -> bytes:
+    import lz4.frame
+
     stream = lz4.frame.LZ4FrameCompressor(block_linked=False)
     start, zeros = stream.begin(), bytes(_MIB)
     block = stream.compress(zeros)
@@ -80,7 +82,7 @@ def test_limits_are_exact_around_the_sizes_of_blocks(kind: Compression, size: in
     ("kind", "bomb"),
     [
         (Compression.ZLIB, _zlib_bomb),
-        (Compression.LZ4, _lz4_bomb),
+        pytest.param(Compression.LZ4, _lz4_bomb, marks=needs_lz4),
         (Compression.ZSTD, _zstd_bomb),
         (Compression.ZSTD, _zstd_runs),
     ],
@@ -102,6 +104,8 @@ def decompress_start(bomb: bytes, kind: Compression) -> bytes:
     if kind is Compression.ZLIB:
         return zlib.decompressobj().decompress(bomb, _MIB)
     if kind is Compression.LZ4:
+        import lz4.frame
+
         return lz4.frame.decompress_chunk(lz4.frame.create_decompression_context(), bomb, max_length=_MIB)[0]
     return zstd.ZstdDecompressor().decompress(bomb, _MIB)
 
@@ -178,7 +182,10 @@ def test_a_zstd_frame_that_needs_a_dictionary_is_damage() -> None:
         _open(b"\x28\xb5\x2f\xfd\x01\x58\x07\x01\x00\x00", Compression.ZSTD)
 
 
+@needs_lz4
 def test_an_lz4_frame_that_promises_too_much_takes_no_memory() -> None:
+    import lz4.frame
+
     frame = lz4.frame.compress(b"steelyard", block_linked=False)
 
     def open_all() -> None:
@@ -189,11 +196,15 @@ def test_an_lz4_frame_that_promises_too_much_takes_no_memory() -> None:
     assert_peak_below(_MIB, open_all)
 
 
+@needs_lz4
 def test_lz4_blocks_are_independent_because_java_reads_no_others() -> None:
     assert compress(bytes(300_000), Compression.LZ4)[4] & 0x20
 
 
+@needs_lz4
 def test_linked_lz4_blocks_are_opened_all_the_same() -> None:
+    import lz4.frame
+
     body = bytes(range(256)) * 2000
     assert _open(lz4.frame.compress(body, block_linked=True), Compression.LZ4) == body
 
@@ -228,7 +239,7 @@ def test_a_transactions_state_is_changed_in_place(sys_flag: int, state: Transact
 @pytest.mark.parametrize(
     ("kind", "package", "says", "extra"),
     [
-        (Compression.LZ4, "lz4.frame", "LZ4 bodies need", "lz4"),
+        pytest.param(Compression.LZ4, "lz4.frame", "LZ4 bodies need", "lz4", marks=needs_lz4),
         (Compression.ZSTD, "steelyard.wire.zstd", "zstd bodies need", "fast"),
     ],
 )
@@ -247,8 +258,8 @@ def test_a_missing_package_is_one_sentence(
 @cache
 def _corpus(kind: Compression) -> list[bytes]:
     bodies = (b"", b"steelyard" * 30, bytes(range(256)) * 2, bytes(70_000))
-    more = {Compression.ZLIB: _zlib_bomb(32), Compression.LZ4: _lz4_bomb(32), Compression.ZSTD: _zstd_runs(32)}
-    return [*(compress(body, kind) for body in bodies), more[kind][:4096]]
+    more = {Compression.ZLIB: _zlib_bomb, Compression.LZ4: _lz4_bomb, Compression.ZSTD: _zstd_runs}
+    return [*(compress(body, kind) for body in bodies), more[kind](32)[:4096]]
 
 
 @pytest.mark.fuzz

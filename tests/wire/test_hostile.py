@@ -44,10 +44,15 @@ def test_long_headers_of_many_lengths_are_forgotten() -> None:
 
 
 def test_short_headers_of_many_lengths_are_remembered_within_bounds() -> None:
-    with remembering_at_most(40_000_000):
-        for size in range(1, 2_000):
+    def remember(sizes: range) -> None:
+        for size in sizes:
             for name in "wxyz":
                 header_from_binary(TopicNameRequest, pack_fields([("topic", "orders"), (name, "y" * size)]))
+
+    # Of the first, which are short, next to nothing is left in the end, and what is traced takes eight times as long.
+    remember(range(1, 1_000))
+    with remembering_at_most(40_000_000):
+        remember(range(1_000, 2_000))
 
 
 def test_topics_that_no_broker_would_take_are_forgotten() -> None:

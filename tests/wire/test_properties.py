@@ -16,6 +16,7 @@ from steelyard.wire.properties import (
     decode_properties,
     encode_properties,
     find_property,
+    property_text,
 )
 from steelyard.wire.record import decode_records
 from tests.fuzzing import mutations, rounds
@@ -186,6 +187,16 @@ def test_reserved_is_what_java_reserves_but_what_its_newest_clients_alone_can_se
     """
     assert set(by_java.split()) - RESERVED_PROPERTIES == {"ORIGIN_GROUP", "_SYS_MSG_PRIORITY_", "__LITE_TOPIC"}
     assert set(by_java.split()) >= RESERVED_PROPERTIES
+
+
+@given(st.text(st.characters(), max_size=60), st.integers(3, 40))
+def test_any_text_can_be_made_a_property_of_a_bounded_size(text: str, most: int) -> None:
+    made = property_text(text, most)
+    assert len(made.encode()) <= most
+    assert made.isprintable()
+    assert property_text(made, most) == made
+    if made:
+        assert decode_properties(encode_properties({"why": made})) == {"why": made}
 
 
 def test_no_two_constants_name_one_property() -> None:

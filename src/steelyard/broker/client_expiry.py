@@ -10,6 +10,7 @@ from steelyard.broker.consumer_registry import ConsumerGroup, GroupMember, Heart
 from steelyard.broker.group_warnings import find_warnings
 from steelyard.broker.rebalance_history import MembershipEvent
 from steelyard.broker.state import BrokerCoreState
+from steelyard.model.formatting import pluralize
 from steelyard.wire.codes import RequestCode
 from steelyard.wire.command import CloseConnection, Peer
 from steelyard.wire.headers.common import GroupRequest
@@ -175,11 +176,13 @@ def _describe_queue_change(before: dict[str, int], now: dict[str, int]) -> str:
     topic = min(name for name in before.keys() | now if before.get(name, 0) != now.get(name, 0))
     had, has = before.get(topic, 0), now.get(topic, 0)
     added = "1 queue was" if has == had + 1 else f"{has - had} queues were"
-    return f"{added} added to {topic}" if 0 < had < has else f"{topic} has {has} queues here, and had {had}"
+    return (
+        f"{added} added to {topic}" if 0 < had < has else f"{topic} has {pluralize(has, 'queue')} here, and had {had}"
+    )
 
 
 def _report_warnings(state: BrokerCoreState, group: ConsumerGroup) -> None:
     """Log each warning about a group once; again only after it was resolved."""
     found = find_warnings(group)
-    state.warnings.extend(warning.message for warning in found if warning.kind not in group.reported_warnings)
+    state.warnings.extend(str(warning) for warning in found if warning.kind not in group.reported_warnings)
     group.reported_warnings = {warning.kind for warning in found}

@@ -45,7 +45,7 @@ def commit_offset(
         return CommitResult.FENCED
     if offsets.reset_overrides(group, topic, queue_id, offset):
         return CommitResult.RESET
-    offsets.put(group, topic, queue_id, offset)
+    offsets.put(group, topic, queue_id, offset, now_ms)
     return CommitResult.COMMITTED
 
 

@@ -4,12 +4,14 @@ The numbers are those of Apache's metrics. A queue without a committed offset do
 the group will begin; a message that no filter of the group matches counts like any other.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from steelyard.broker.state import BrokerCoreState
 from steelyard.broker.stats import HOUR
 from steelyard.broker.topics import BrokerTopic
+from steelyard.diagnostics.group import WaitingQueue
+from steelyard.model import Queue
 
 
 class ConsumerLag(NamedTuple):
@@ -25,6 +27,8 @@ class ConsumerLag(NamedTuple):
     """Messages that were not pulled."""
     ready_ms: int
     """The age of the oldest of them; 0 if there is none."""
+    stuck_ms: int
+    """For how long the queue that is stuck longest has made no progress, though messages wait; 0 if none is."""
 
 
 def compute_lag(state: BrokerCoreState, group: str, topic: BrokerTopic, now_ms: int) -> ConsumerLag:
@@ -55,7 +59,24 @@ def compute_lag(state: BrokerCoreState, group: str, topic: BrokerTopic, now_ms: 
         in_flight,
         ready,
         0 if first_unpulled_ms is None else max(0, now_ms - first_unpulled_ms),
+        max((now_ms - each.stuck_since_ms for each in waiting_queues(state, group, topic, now_ms, 1_000)), default=0),
     )
+
+
+def waiting_queues(
+    state: BrokerCoreState, group: str, topic: BrokerTopic, now_ms: int, since_ms: int
+) -> Iterator[WaitingQueue]:
+    """Yield the queues with waiting messages in which a group committed nothing for at least ``since_ms``."""
+    members = state.consumers.group(group)
+    joined_ms = 0 if members is None else members.changed_ms
+    for number, offset in state.offsets.committed_in(group, topic.name).items():
+        # A member that joined since has had no longer to do something.
+        moved_ms = max(joined_ms, state.offsets.moved_ms(group, topic.name, number) or state.started_ms)
+        low, high = state.store.bounds(topic.name_bytes, number)
+        if offset < high and now_ms - moved_ms >= since_ms:
+            oldest_ms = state.store.lookup.first_stored_ms(topic.name_bytes, [(number, max(low, offset))])
+            queue = Queue(topic.name, state.options.name, number)
+            yield WaitingQueue(queue, moved_ms, offset, high - offset, oldest_ms)
 
 
 def topics_read_by(state: BrokerCoreState, group: str, topics: Iterable[str], now_ms: int) -> list[str]:

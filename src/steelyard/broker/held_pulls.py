@@ -121,11 +121,11 @@ class HeldPulls:
         """List the queues with held pulls."""
         return list(self._queues)
 
-    def pop_expired(self, now_ms: int) -> list[HeldPull]:
-        """Remove and return the pulls whose deadline has passed, the earliest first."""
+    def pop_expired(self, now_ms: int, max_pulls: int) -> list[HeldPull]:
+        """Remove and return at most ``max_pulls`` pulls whose deadline has passed, the earliest first."""
         due: list[HeldPull] = []
         deadlines = self._deadlines
-        while deadlines and deadlines[0][0] <= now_ms:
+        while deadlines and deadlines[0][0] <= now_ms and len(due) < max_pulls:
             pull = heappop(deadlines)[2]
             if self.release(pull):
                 due.append(pull)

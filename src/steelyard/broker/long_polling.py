@@ -17,8 +17,8 @@ from steelyard.wire.headers.pull import PullMessageResponse
 
 _NOTHING_YET = (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
 
-_RETRIES_PER_CALL = 10_000
-"""Pulls retried per call, of some microseconds each: the event loop waits meanwhile."""
+PULLS_PER_CALL = 3_000
+"""Pulls retried or answered per call, of some microseconds each: the event loop waits meanwhile."""
 _FILTER_COST_PER_RETRY = 16
 """Comparisons of a filter in the time that a retry takes without one."""
 _READS_PER_RETRY = 4
@@ -27,7 +27,7 @@ _READS_PER_RETRY = 4
 
 def answer_ready_pulls(state: BrokerCoreState, now_ms: int) -> None:
     """Answer held pulls for which a message arrived, up to a limit; the rest with the next call."""
-    left = _RETRIES_PER_CALL
+    left = PULLS_PER_CALL
     for key, queue_id in state.held_pulls.pop_arrived_queues():
         waiting = state.held_pulls.in_queue(key, queue_id)
         if not waiting:
@@ -51,27 +51,31 @@ def answer_ready_pulls(state: BrokerCoreState, now_ms: int) -> None:
                 _retry(state, pull, high, now_ms)
 
 
-def answer_group_pulls(state: BrokerCoreState, group: str, topic: bytes, queue_id: int, now_ms: int) -> None:
-    """Answer a group's held pulls in a queue after a reset: the last one of each connection.
+def answer_group_pulls(
+    state: BrokerCoreState, group: str, topic: bytes, queue_id: int, now_ms: int, max_pulls: int
+) -> int:
+    """Answer a group's held pulls in a queue after a reset, the last one of each connection; return how many.
 
-    Earlier ones may be of a member that released the queue and acquired it again, and ignores their responses.
+    Earlier ones may be of a member that released the queue and acquired it again, and ignores their responses. Those
+    beyond ``max_pulls`` are answered at their deadline.
     """
     last = {
         pull.peer.connection_id: pull for pull in state.held_pulls.in_queue(topic, queue_id) if pull.spec.group == group
     }
-    for pull in last.values():
+    answered = list(last.values())[:max_pulls]
+    for pull in answered:
         _answer_now(state, pull, now_ms)
+    return len(answered)
 
 
 def answer_expired_pulls(state: BrokerCoreState, now_ms: int) -> None:
     """Answer held pulls whose deadline has passed, and those whose queue or group can no longer be read."""
     answer_ready_pulls(state, now_ms)
-    for pull in state.held_pulls.pop_expired(now_ms):
+    for pull in state.held_pulls.pop_expired(now_ms, PULLS_PER_CALL):
         state.send(pull.peer, _read_again(state, pull, now_ms))
     changes = (state.topics.changes, state.groups.changes)
-    if changes != state.held_pulls.checked_changes:
+    if changes != state.held_pulls.checked_changes and _answer_unservable(state, now_ms):
         state.held_pulls.checked_changes = changes
-        _answer_unservable(state, now_ms)
 
 
 def answer_before_stop(state: BrokerCoreState) -> None:
@@ -94,15 +98,23 @@ def connection_closed(state: BrokerCoreState, connection_id: int) -> None:
     state.offsets.connection_closed(connection_id)
 
 
-def _answer_unservable(state: BrokerCoreState, now_ms: int) -> None:
-    """Answer pulls that would not be held any more: their queue is gone, or their group may not read."""
+def _answer_unservable(state: BrokerCoreState, now_ms: int) -> bool:
+    """Answer pulls that would not be held any more: their queue is gone, or their group may not read.
+
+    Return whether that were all of them; the rest is answered with the next call.
+    """
+    left = PULLS_PER_CALL
     for key, queue_id in state.held_pulls.queues():
         topic = state.topics.get(key.decode())
         is_gone = topic is None or not topic.is_readable or queue_id >= topic.read_queues
         for pull in state.held_pulls.in_queue(key, queue_id):
             group = state.groups.get(pull.spec.group)
             if is_gone or (group is not None and not group.consume_enabled):
+                if not left:
+                    return False
+                left -= 1
                 _answer_now(state, pull, now_ms)
+    return True
 
 
 def _retry(state: BrokerCoreState, pull: HeldPull, high: int, now_ms: int) -> None:

@@ -7,7 +7,7 @@ limit is counted as left out.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
@@ -159,7 +159,7 @@ def _topics_of(state: BrokerCoreState, group: str, now_ms: int) -> list[BrokerTo
 
 
 def _lags(
-    node: MetricNode, state: BrokerCoreState, group: str, topics: Iterable[BrokerTopic], now_ms: int
+    node: MetricNode, state: BrokerCoreState, group: str, topics: Sequence[BrokerTopic], now_ms: int
 ) -> Iterator[MetricFamily]:
     found = []
     for topic in topics:
@@ -168,6 +168,8 @@ def _lags(
         found.append((labels, compute_lag(state, group, topic, now_ms)))
     yield node.family(rocketmq.CONSUMER_LAG, ((labels, lag.lag) for labels, lag in found))
     yield node.family(rocketmq.CONSUMER_LAG_LATENCY, ((labels, lag.lag_ms) for labels, lag in found))
+    stuck = (((group, topic.name), lag.stuck_ms / 1_000) for topic, (_, lag) in zip(topics, found, strict=True))
+    yield node.family(own.SECONDS_SINCE_PROGRESS, stuck)
     yield node.family(rocketmq.CONSUMER_INFLIGHT, ((labels, lag.in_flight) for labels, lag in found))
     yield node.family(rocketmq.CONSUMER_READY, ((labels, lag.ready) for labels, lag in found))
     yield node.family(rocketmq.CONSUMER_QUEUEING_LATENCY, ((labels, lag.ready_ms) for labels, lag in found))
@@ -183,7 +185,7 @@ def _group(node: MetricNode, state: BrokerCoreState, group: ConsumerGroup, now_m
         rocketmq.CONSUMER_CONNECTIONS,
         (((group.name, *client, mode, is_system), count) for client, count in connections),
     )
-    warnings = Counter(warning.kind.partition(" ")[0] for warning in find_warnings(group))
+    warnings = Counter(warning.rule for warning in find_warnings(group))
     yield node.family(own.GROUP_WARNINGS, (((group.name, kind), count) for kind, count in warnings.items()))
     if all(each.is_steelyard and not each.is_broadcasting for each in members):
         # Other members use no locks: their queues would look free.

@@ -46,6 +46,8 @@ class ConsumerOffsets:
         self.fenced_commits = 0
         """Commits refused because another member holds the queue."""
         self._committed: dict[str, _ByTopic] = {}
+        self._moved_ms: dict[str, _ByTopic] = {}
+        """When each committed offset last changed, since this broker was started."""
         self._pulled_offsets: dict[str, _ByTopic] = {}
         self._pending_resets: dict[tuple[str, str, int], int] = {}
         """Resets that no pull has received yet."""
@@ -68,7 +70,11 @@ class ConsumerOffsets:
         queues = topics.get(topic) if topics is not None else None
         return queues.get(queue_id) if queues is not None else None
 
-    def put(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+    def moved_ms(self, group: str, topic: str, queue_id: int) -> int:
+        """Return when a committed offset last changed; 0 if not since the broker was started."""
+        return self._moved_ms.get(group, {}).get(topic, _NOTHING).get(queue_id, 0)
+
+    def put(self, group: str, topic: str, queue_id: int, offset: int, now_ms: int = 0) -> None:
         """Store a commit."""
         topics = self._committed.get(group)
         queues = topics.get(topic) if topics is not None else None
@@ -86,10 +92,17 @@ class ConsumerOffsets:
                 self.backward_commits += 1
             queues[queue_id] = offset
         self.changes += 1
+        if now_ms:
+            self._moved_ms.setdefault(group, {}).setdefault(topic, {})[queue_id] = now_ms
 
     def has_room(self, group: str, topic: str) -> bool:
         """Return whether there is room for one more queue of a topic and group."""
         return self._bytes + _QUEUE_BYTES + _pair_bytes(group, topic) <= _MAX_BYTES
+
+    @property
+    def room(self) -> int:
+        """How many queues more there is room for, of topics and groups that have offsets already."""
+        return max(0, _MAX_BYTES - self._bytes) // _QUEUE_BYTES
 
     def _add(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         topics = self._committed.setdefault(group, {})
@@ -127,6 +140,14 @@ class ConsumerOffsets:
     def groups_of(self, topic: str) -> list[str]:
         """List the groups that have offsets in a topic."""
         return sorted(group for group, topics in self._committed.items() if topic in topics)
+
+    def readers_of(self, topics: Mapping[str, object]) -> dict[str, list[str]]:
+        """List the groups that have offsets in each of these topics, in one pass over all."""
+        found: dict[str, list[str]] = {}
+        for group, held in self._committed.items():
+            for topic in held.keys() & topics.keys():
+                found.setdefault(topic, []).append(group)
+        return found
 
     def clone(self, source: str, target: str, topic: str) -> list[int]:
         """Copy the offsets of a topic from one group to another; return the queues."""
@@ -206,7 +227,8 @@ class ConsumerOffsets:
             self._bytes -= len(queues) * _QUEUE_BYTES + _pair_bytes(group, topic)
             self.changes += 1
         self._pulls -= len(self._pulled_offsets.get(group, {}).pop(topic, ()))
-        for table in (self._committed, self._pulled_offsets):
+        self._moved_ms.get(group, {}).pop(topic, None)
+        for table in (self._committed, self._pulled_offsets, self._moved_ms):
             if group in table and not table[group]:
                 del table[group]
 

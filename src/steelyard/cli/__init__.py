@@ -1,1 +1,1 @@
-"""What people type. Typer and rich are imported here and nowhere below."""
+"""What people type. Click and rich are imported here and nowhere below."""

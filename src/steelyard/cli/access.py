@@ -9,19 +9,10 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from steelyard.cli.shared.commands import CommandGroup
-from steelyard.cli.shared.options import (
-    BrokerOption,
-    ClusterOption,
-    DryRunOption,
-    YesOption,
-    argument,
-    confirm,
-    option,
-)
+from steelyard.cli.shared.options import BrokerOption, ClusterOption, DryRunOption, YesOption, confirm
 from steelyard.cli.shared.output import Output, columns, fields_of
+from steelyard.cli.shared.parameters import argument, option
 from steelyard.cli.shared.terminal import print_note
 from steelyard.errors import ConfigurationError
 
@@ -33,8 +24,8 @@ if TYPE_CHECKING:
 app = CommandGroup("access", "Users and what they may do.")
 _user_commands = CommandGroup("user", "Users, on Apache RocketMQ from 5.3 on.")
 _policy_commands = CommandGroup("policy", "What users may do, on Apache RocketMQ from 5.3 on.")
-app.add_typer(_user_commands)
-app.add_typer(_policy_commands)
+app.add_command(_user_commands)
+app.add_command(_policy_commands)
 
 
 _MAX_PASSWORD_CHARS = 4_096
@@ -128,7 +119,7 @@ def _create_user(
     name: _UserArgument,
     password: _PasswordOption = None,
     from_stdin: _PasswordStdinOption = False,
-    kind: Annotated[_UserKind, typer.Option("--kind", help="A super user may do everything.")] = _UserKind.NORMAL,
+    kind: Annotated[_UserKind, option(help="A super user may do everything.")] = _UserKind.NORMAL,
     broker: BrokerOption = None,
     cluster: ClusterOption = None,
 ) -> None:
@@ -150,8 +141,8 @@ def _set_user(
     name: _UserArgument,
     password: _PasswordOption = None,
     from_stdin: _PasswordStdinOption = False,
-    ask: Annotated[bool, option("--ask", help="Ask for a new password.")] = False,
-    kind: Annotated[_UserKind | None, option("--kind", help="A super user may do everything.")] = None,
+    ask: Annotated[bool, option(help="Ask for a new password.")] = False,
+    kind: Annotated[_UserKind | None, option(help="A super user may do everything.")] = None,
     enable: Annotated[bool | None, option("--enable/--disable", help="Whether it may connect.")] = None,
     broker: BrokerOption = None,
     cluster: ClusterOption = None,
@@ -204,9 +195,7 @@ def _copy_users(
     out: Output,
     source: _SourceBrokerOption,
     target: _TargetBrokerOption,
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="[USER]...", help="Which.", show_default="all users")
-    ] = None,
+    names: Annotated[list[str] | None, argument(metavar="[USER]...", help="Which.", show_default="all users")] = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
 ) -> None:
@@ -239,8 +228,7 @@ _ActionsOption = Annotated[
 ]
 _DenyOption = Annotated[bool, option("--deny", help="Deny these actions, even if other policies allow them.")]
 _SourcesOption = Annotated[
-    list[str] | None,
-    typer.Option("--from-address", metavar="IP", help="Only from this address or network; can be repeated."),
+    list[str] | None, option("--from-address", metavar="IP", help="Only from this address or network; can be repeated.")
 ]
 _POLICY_COLUMNS = columns("user", "resource", "allows", "actions", "sources:from", "brokers")
 
@@ -251,7 +239,7 @@ _POLICY_COLUMNS = columns("user", "resource", "allows", "actions", "sources:from
 def _list_policies(
     admin: "Admin",
     out: Output,
-    on: Annotated[str | None, option("--on", metavar="PART", help="Only resources whose name contains this.")] = None,
+    on: Annotated[str | None, option(metavar="PART", help="Only resources whose name contains this.")] = None,
     broker: BrokerOption = None,
     cluster: ClusterOption = None,
 ) -> None:
@@ -315,8 +303,7 @@ def _delete_policy(
     out: Output,
     user: _UserArgument,
     on: Annotated[
-        str | None,
-        typer.Option("--on", metavar="RESOURCE", help="Only the policy on this resource.", show_default="all of them"),
+        str | None, option(metavar="RESOURCE", help="Only the policy on this resource.", show_default="all of them")
     ] = None,
     broker: BrokerOption = None,
     cluster: ClusterOption = None,
@@ -345,9 +332,7 @@ def _copy_policies(
     out: Output,
     source: _SourceBrokerOption,
     target: _TargetBrokerOption,
-    users: Annotated[
-        list[str] | None, typer.Argument(metavar="[USER]...", help="Whose.", show_default="all users")
-    ] = None,
+    users: Annotated[list[str] | None, argument(metavar="[USER]...", help="Whose.", show_default="all users")] = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
 ) -> None:

@@ -6,14 +6,16 @@ while the benchmark runs: sent meanwhile by another program, or by this one with
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from click.exceptions import Exit
 
 from steelyard.cli.shared.commands import CommandGroup
 from steelyard.cli.shared.exit_codes import ExitCode
-from steelyard.cli.shared.options import ClientOptions, OptionalTopicArgument, option
+from steelyard.cli.shared.options import ClientOptions, OptionalTopicArgument
 from steelyard.cli.shared.output import Output
+from steelyard.cli.shared.parameters import option
 from steelyard.cli.shared.terminal import print_error, stderr_warnings, stop_on_signals
 from steelyard.errors import ConfigurationError
+from steelyard.model.formatting import pluralize
 from steelyard.model.time_text import parse_duration_s
 
 if TYPE_CHECKING:
@@ -23,15 +25,15 @@ app = CommandGroup("bench", "Measure the throughput and latency of a cluster.")
 
 _MAX_BODY_BYTES = 4 << 20
 
-_SizeOption = Annotated[int, typer.Option(min=0, max=_MAX_BODY_BYTES, help="Size of a body in bytes.")]
+_SizeOption = Annotated[int, option(min=0, max=_MAX_BODY_BYTES, help="Size of a body in bytes.")]
 _CountOption = Annotated[int | None, option(min=1, help="Stop after this many messages.")]
 _DurationOption = Annotated[
-    str | None, typer.Option(metavar="SPAN", help="Stop after 30s, 2m …", show_default="10s, if there is no --count")
+    str | None, option(metavar="SPAN", help="Stop after 30s, 2m …", show_default="10s, if there is no --count")
 ]
-_InFlightOption = Annotated[int, typer.Option(min=1, max=4096, help="Sends in flight at a time.")]
-_BatchOption = Annotated[int, typer.Option(min=1, max=4096, help="Messages in one send.")]
+_InFlightOption = Annotated[int, option(min=1, max=4096, help="Sends in flight at a time.")]
+_BatchOption = Annotated[int, option(min=1, max=4096, help="Messages in one send.")]
 _RateOption = Annotated[float | None, option(min=0.001, help="The maximum number of messages a second.")]
-_QueuesOption = Annotated[int, typer.Option(min=1, max=1024, help="Queues of its own topic on each broker.")]
+_QueuesOption = Annotated[int, option(min=1, max=1024, help="Queues of its own topic on each broker.")]
 
 
 _DEFAULT_SEND_S = 10.0
@@ -71,7 +73,7 @@ def _bench_send(
         asyncio.run(run_load(client.config(), topic, queues, load, stats, stop))
     out.print_object(stats.results())
     if stats.failed:
-        raise typer.Exit(ExitCode.FAILED)
+        raise Exit(ExitCode.FAILED)
 
 
 _DEFAULT_COUNT = 100_000
@@ -91,7 +93,7 @@ def _bench_receive(
     out: Output,
     topic: OptionalTopicArgument = None,
     start: Annotated[
-        str, typer.Option("--from", metavar="first|last", help="Where to begin in an existing topic.")
+        str, option("--from", metavar="first|last", help="Where to begin in an existing topic.")
     ] = "first",
     size: _SizeOption = 100,
     count: _CountOption = None,
@@ -130,9 +132,9 @@ def _bench_receive(
     out.print_object(stats.results())
     missing = sent.messages - stats.messages
     if missing > 0 and not stop:
-        raise typer.Exit(print_error(f"{missing} messages that were sent did not arrive", ExitCode.FAILED))
+        raise Exit(print_error(f"{pluralize(missing, 'message')} sent did not arrive", ExitCode.FAILED))
     if sent.failed:
-        raise typer.Exit(ExitCode.FAILED)
+        raise Exit(ExitCode.FAILED)
 
 
 def _own_bench_load(size: int, count: int | None, span_s: float | None, rate: float | None) -> "BenchLoad":

@@ -21,6 +21,7 @@ from steelyard.client.producer.producer import Producer
 from steelyard.client.pull_consumer.pull_consumer import PullConsumer
 from steelyard.errors import ConfigurationError, PartlySent, SteelyardError
 from steelyard.model import Message
+from steelyard.model.formatting import pluralize
 
 if TYPE_CHECKING:
     from steelyard.cli.shared.terminal import StopSignal
@@ -325,7 +326,7 @@ async def read_own_topic(
         if load.rate is None:
             sending = start_sending()
             await asyncio.gather(sending, _report_until(send_stats, sending.done))
-            print_note(f"filled {topic} with {send_stats.messages} messages")
+            print_note(f"filled {topic} with {pluralize(send_stats.messages, 'message')}")
         async with tools_consumer(config) as puller:
             await _assign_and_seek(puller, topic, "first", stats)
             if load.rate is not None:  # not before the reader is ready: the age of every message counts

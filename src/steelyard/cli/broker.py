@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from click.exceptions import Exit
 
 from steelyard.cli.shared.commands import CommandGroup
 from steelyard.cli.shared.exit_codes import ExitCode
@@ -20,12 +20,11 @@ from steelyard.cli.shared.options import (
     GroupOption,
     TopicOption,
     YesOption,
-    argument,
     confirm,
-    option,
     parse_pairs,
 )
-from steelyard.cli.shared.output import Output, TableColumn, columns, fields_of, latency_figures
+from steelyard.cli.shared.output import Output, TableColumn, columns, fields_of
+from steelyard.cli.shared.parameters import argument, option
 from steelyard.cli.shared.terminal import print_note
 from steelyard.errors import ConfigurationError
 from steelyard.model.formatting import format_bytes, format_duration, format_percent, format_release, pluralize
@@ -46,16 +45,14 @@ if TYPE_CHECKING:
 
 app = CommandGroup("broker", "List and describe brokers, change their settings, stop and allow writes.")
 _config = CommandGroup("config", "Show the settings of a broker, and change some while it runs.")
-app.add_typer(_config)
+app.add_command(_config)
 
-_MAX_PROBES = 10_000
 _HIDDEN = "(hidden)"
 _RETENTION_SETTING = "fileReservedTime"
 _MAX_NAMED = 5
 
 _BrokerIdOption = Annotated[
-    int | None,
-    typer.Option("--id", min=0, help="Which instance: 0 is the master, others are replicas.", show_default="0"),
+    int | None, option("--id", min=0, help="Which instance: 0 is the master, others are replicas.", show_default="0")
 ]
 
 
@@ -237,10 +234,10 @@ def _show_broker_lag(
     admin: "Admin",
     out: Output,
     broker: BrokerArgument,
-    queues: Annotated[bool, option("--queues", help="One row for each queue.")] = False,
+    queues: Annotated[bool, option(help="One row for each queue.")] = False,
     over: Annotated[int | None, option(min=0, help="Only where the lag is greater than this.")] = None,
-    ordered: Annotated[bool, option("--ordered", help="Only ordered topics.")] = False,
-    system: Annotated[bool, option("--system", help="Also system groups.")] = False,
+    ordered: Annotated[bool, option(help="Only ordered topics.")] = False,
+    system: Annotated[bool, option(help="Also system groups.")] = False,
     group: GroupOption = None,
     topic: TopicOption = None,
 ) -> None:
@@ -289,34 +286,6 @@ def _lag_row(several: "list[GroupLag]", **which: int) -> dict[str, object]:
     }
 
 
-@app.subcommand(
-    "probe",
-    "steelyard broker probe broker-a",
-    "steelyard broker probe broker-a --count 100 --size 4096",
-    "steelyard broker probe broker-a --each --output jsonl",
-)
-def _probe_broker(
-    admin: "Admin",
-    out: Output,
-    broker: BrokerArgument,
-    count: Annotated[int, typer.Option(min=1, max=_MAX_PROBES, help="Messages to send.")] = 50,
-    size_bytes: Annotated[int, typer.Option("--size", min=1, metavar="BYTES", help="Size of each.")] = 128,
-    each_one: Annotated[bool, option("--each", help="Show the latency of each message.")] = False,
-) -> None:
-    """Send test messages to a broker, and show their latency.
-
-    They go to the topic that every broker has under its own name. No group reads it, and retention deletes them.
-    """
-    admin.brokers.probe(broker, size=size_bytes)  # not measured: it opens the connection
-    took_ms = [admin.brokers.probe(broker, size=size_bytes) for _ in range(count)]
-    if each_one:
-        out.print_rows(
-            columns("#number", "#ms"), ({"number": at, "ms": round(ms, 3)} for at, ms in enumerate(took_ms, 1))
-        )
-        return
-    out.print_object({"broker": broker, "messages": count, "size_bytes": size_bytes, **latency_figures(took_ms)})
-
-
 @_config.subcommand(
     "show",
     "steelyard broker config show broker-a",
@@ -329,10 +298,8 @@ def _show_broker_config(
     broker: BrokerArgument,
     names: Annotated[list[str] | None, argument(metavar="[NAME]...", help="Only these; * matches anything.")] = None,
     broker_id: _BrokerIdOption = None,
-    differs: Annotated[
-        bool, option("--differs", help="Only those that differ on another broker of the cluster.")
-    ] = False,
-    reveal: Annotated[bool, option("--reveal", help="Show passwords and secrets too.")] = False,
+    differs: Annotated[bool, option(help="Only those that differ on another broker of the cluster.")] = False,
+    reveal: Annotated[bool, option(help="Show passwords and secrets too.")] = False,
 ) -> None:
     """Show the settings of a broker, under its own names."""
     from steelyard.client.admin.brokers import is_secret_setting, setting_not_found
@@ -372,7 +339,7 @@ def _set_broker_config(
     broker: BrokerArgument,
     given: Annotated[list[str], argument(metavar="NAME=VALUE...", help="Settings and their new values.")],
     broker_id: _BrokerIdOption = None,
-    everywhere: Annotated[bool, option("--everywhere", help="On all brokers of its cluster, replicas too.")] = False,
+    everywhere: Annotated[bool, option(help="On all brokers of its cluster, replicas too.")] = False,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
 ) -> None:
@@ -411,9 +378,9 @@ def _clean_broker(
     admin: "Admin",
     out: Output,
     broker: BrokerArgument,
-    log: Annotated[bool, option("--log", help="Log files older than its retention time.")] = False,
-    indexes: Annotated[bool, option("--indexes", help="Indexes of messages that left the log.")] = False,
-    topics: Annotated[bool, option("--topics", help="Indexes of topics that were deleted.")] = False,
+    log: Annotated[bool, option(help="Log files older than its retention time.")] = False,
+    indexes: Annotated[bool, option(help="Indexes of messages that left the log.")] = False,
+    topics: Annotated[bool, option(help="Indexes of topics that were deleted.")] = False,
     yes: YesOption = False,
 ) -> None:
     """Have a broker delete now what retention would delete later."""
@@ -476,4 +443,4 @@ def _print_name_server_updates(out: Output, updates: "list[NameServerUpdate]") -
     for each in problems:
         print_note(f"{each.address} was not updated: {each.problem}")
     if problems:
-        raise typer.Exit(ExitCode.FAILED)
+        raise Exit(ExitCode.FAILED)

@@ -7,11 +7,12 @@ unknown.
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from click.exceptions import Exit
 
 from steelyard.cli.shared.commands import CommandGroup
-from steelyard.cli.shared.options import ClientOptions, GroupArgument, TopicArgument, option
+from steelyard.cli.shared.options import ClientOptions, GroupArgument, TopicArgument
 from steelyard.cli.shared.output import Output
+from steelyard.cli.shared.parameters import argument, option
 from steelyard.model.time_text import parse_duration_s
 
 if TYPE_CHECKING:
@@ -27,24 +28,27 @@ app = CommandGroup(
 )
 
 
-def _threshold(help_text: str, metavar: str = "N") -> Any:
-    return typer.Option(metavar=metavar, help=help_text, show_default=False)
-
-
-_LagWarnOption = Annotated[int | None, _threshold("Warn if the lag is greater.")]
-_LagCritOption = Annotated[int | None, _threshold("Critical if the lag is greater.")]
-_AgeWarnOption = Annotated[str | None, _threshold("Warn if a message waits longer, such as 5m.", "SPAN")]
-_AgeCritOption = Annotated[str | None, _threshold("Critical if a message waits longer.", "SPAN")]
-_DeadWarnOption = Annotated[int | None, _threshold("Warn if there are more dead letters.")]
-_DeadCritOption = Annotated[int | None, _threshold("Critical if there are more dead letters.")]
-_SkewWarnOption = Annotated[float | None, _threshold("Warn if a queue holds this many times the average.", "TIMES")]
-_SkewCritOption = Annotated[float | None, _threshold("Critical if a queue holds this many times the average.", "TIMES")]
-_DiskWarnOption = Annotated[float, typer.Option(metavar="PERCENT", help="Warn if a disk is fuller.")]
-_DiskCritOption = Annotated[float, typer.Option(metavar="PERCENT", help="Critical if a disk is fuller.")]
-_BrokersOption = Annotated[int, typer.Option(min=0, metavar="N", help="Critical if there are fewer brokers.")]
+_LagWarnOption = Annotated[int | None, option(help="Warn if the lag is greater.")]
+_LagCritOption = Annotated[int | None, option(help="Critical if the lag is greater.")]
+_AgeWarnOption = Annotated[str | None, option(metavar="SPAN", help="Warn if a message waits longer, such as 5m.")]
+_AgeCritOption = Annotated[str | None, option(metavar="SPAN", help="Critical if a message waits longer.")]
+_DeadWarnOption = Annotated[int | None, option(help="Warn if there are more dead letters.")]
+_DeadCritOption = Annotated[int | None, option(help="Critical if there are more dead letters.")]
+_SkewWarnOption = Annotated[
+    float | None, option(metavar="TIMES", help="Warn if a queue holds this many times the average.")
+]
+_SkewCritOption = Annotated[
+    float | None, option(metavar="TIMES", help="Critical if a queue holds this many times the average.")
+]
+_DiskWarnOption = Annotated[float, option(metavar="PERCENT", help="Warn if a disk is fuller.")]
+_DiskCritOption = Annotated[float, option(metavar="PERCENT", help="Critical if a disk is fuller.")]
+_BrokersOption = Annotated[int, option(min=0, metavar="N", help="Critical if there are fewer brokers.")]
+_MembersOption = Annotated[
+    int | None, option(min=0, help="Critical if fewer members are online; 0 if groups come and go.")
+]
 _EveryOption = Annotated[
     str | None,
-    _threshold("Check repeatedly, such as every 30s, and print a line each time; changes are marked.", "SPAN"),
+    option(metavar="SPAN", help="Check repeatedly, such as every 30s, and print a line each time; changes are marked."),
 ]
 _CountOption = Annotated[int | None, option(min=1, help="With --every: stop after this many checks.")]
 
@@ -84,9 +88,7 @@ def _check_group(
     age_crit: _AgeCritOption = None,
     dead_warn: _DeadWarnOption = None,
     dead_crit: _DeadCritOption = None,
-    members: Annotated[
-        int, typer.Option(min=0, help="Critical if fewer members are online; 0 for groups that come and go.")
-    ] = 1,
+    members: _MembersOption = None,
     every: _EveryOption = None,
     count: _CountOption = None,
 ) -> None:
@@ -128,14 +130,14 @@ def _check_send(
     out: Output,
     topic: Annotated[
         str | None,
-        typer.Argument(
+        argument(
             metavar="[TOPIC]",
             help="The topic to send to; its groups get the message, with the tag steelyard-check.",
             show_default="the topic under each broker's own name",
         ),
     ] = None,
-    warn: Annotated[str, typer.Option(metavar="SPAN", help="Warn if the round trip takes longer.")] = "500ms",
-    crit: Annotated[str, typer.Option(metavar="SPAN", help="Critical if it takes longer.")] = "3s",
+    warn: Annotated[str, option(metavar="SPAN", help="Warn if the round trip takes longer.")] = "500ms",
+    crit: Annotated[str, option(metavar="SPAN", help="Critical if it takes longer.")] = "3s",
     every: _EveryOption = None,
     count: _CountOption = None,
 ) -> None:
@@ -164,7 +166,7 @@ def _check_all(
     age_crit: _AgeCritOption = None,
     dead_warn: _DeadWarnOption = None,
     dead_crit: _DeadCritOption = None,
-    members: Annotated[int, typer.Option(min=0, help="Critical if fewer members of a group are online.")] = 0,
+    members: _MembersOption = None,
     disk_warn: _DiskWarnOption = 75.0,
     disk_crit: _DiskCritOption = 90.0,
     skew_warn: _SkewWarnOption = None,
@@ -208,4 +210,4 @@ def _run_check(
     from steelyard.cli.check_run import CheckOptions, ClusterChecks, result_of, run_checks
 
     checks = ClusterChecks(client.config(), CheckOptions(**options))
-    raise typer.Exit(run_checks(lambda: result_of(subject, check(checks)), out, every, count))
+    raise Exit(run_checks(lambda: result_of(subject, check(checks)), out, every, count))

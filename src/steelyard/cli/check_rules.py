@@ -3,8 +3,8 @@
     WARNING group billing: a lag of 1,204 messages, more than 1,000 | lag=1204;1000;10000 age=12s;300; members=3
 
 One line: the status, the subject, the reasons with the worst first, and after the bar each metric with its thresholds.
-Thresholds are the caller's. Without any, only what cannot be right is bad: a broker that does not answer, a group
-without members, a topic that cannot be written to.
+Thresholds are the caller's. Without any, only what `steelyard.diagnostics` finds is bad: an error is critical. So a
+group without members is ok without lag and a warning with it, unless ``--members`` says how many there must be.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,11 +12,20 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import IntEnum
 
+from steelyard.cli.shared.output import finding_values
 from steelyard.client.admin.brokers import BrokerStatus
 from steelyard.client.admin.group_description import GroupDescription
 from steelyard.client.admin.topics import TopicDescription
-from steelyard.client.diagnostics import NameServerFacts, ServerKind
+from steelyard.client.cluster_facts import broker_facts
+from steelyard.diagnostics.servers import (
+    DiskLimits,
+    NameServerFacts,
+    diagnose_brokers,
+    diagnose_name_servers,
+)
+from steelyard.diagnostics.topic import measure_skew
 from steelyard.model import Permission, QueueCounts
+from steelyard.model.finding import Finding, Severity
 from steelyard.model.formatting import format_duration, format_release, pluralize, short_names, shorten_ids
 
 
@@ -68,6 +77,8 @@ class Thresholds:
 
 
 NO_THRESHOLDS = Thresholds()
+_MIN_PER_QUEUE = 10
+"""Messages: the skew of fewer says nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +113,8 @@ class CheckReason:
 
     status: CheckStatus
     sentence: str
+    finding: Finding | None = None
+    """What was found, if it is no threshold of the caller's."""
 
 
 def _critical(sentence: str) -> CheckReason:
@@ -155,6 +168,7 @@ class CheckResult:
             "status": self.status.name.lower(),
             "exit": int(self.status),
             "sentences": self.sentences,
+            "findings": [finding_values(each.finding) for each in self.reasons if each.finding is not None],
             "figures": {
                 each.name: {
                     "value": each.value,
@@ -179,6 +193,21 @@ class RoundTrip:
     problem: str | None = None
 
 
+_STATUS_OF = {
+    Severity.OK: CheckStatus.OK,
+    Severity.WARNING: CheckStatus.WARNING,
+    Severity.ERROR: CheckStatus.CRITICAL,
+}
+
+
+def _reasons_of(findings: Iterable[Finding], names: Mapping[str, str] = {}) -> Iterator[CheckReason]:
+    """Return what was found as reasons; ``names`` are short names of members."""
+    for each in findings:
+        if each.severity is not Severity.OK:
+            sentence = f"{each.subject}: {each.message}" if each.subject else shorten_ids(each.message, names)
+            yield CheckReason(_STATUS_OF[each.severity], sentence, each)
+
+
 def evaluate_cluster(
     brokers: Sequence[BrokerStatus], name_servers: Sequence[NameServerFacts], *, disk: Thresholds, min_brokers: int = 0
 ) -> CheckResult:
@@ -187,14 +216,13 @@ def evaluate_cluster(
     Name servers forget a broker that is gone for long: only ``min_brokers`` detects it.
     """
     up = [each for each in brokers if each.problem is None]
-    reasons = list(_name_server_reasons(name_servers))
+    limits = DiskLimits(*(None if each is None else each / 100 for each in (disk.warn, disk.crit)))
+    reasons = list(_reasons_of(diagnose_name_servers(name_servers)))
     if any(each.works for each in name_servers):
-        reasons += _broker_reasons(brokers, disk)
+        reasons += _reasons_of(diagnose_brokers(list(map(broker_facts, brokers)), disk=limits))
         if len(up) < min_brokers:
             reasons.append(_critical(f"only {pluralize(len(up), 'broker')} of {min_brokers} {_is_or_are(len(up))} up"))
     versions = sorted({format_release(each.version) for each in up if each.version})
-    if len(versions) > 1:
-        reasons.append(_warning(f"brokers are of different releases: {', '.join(versions)}"))
     fullest = max((each.disk_used for each in up if each.disk_used is not None), default=None)
     metrics = [
         CheckMetric("brokers", len(brokers)),
@@ -211,60 +239,14 @@ def evaluate_cluster(
     return CheckResult("cluster", ok_text, tuple(reasons), tuple(metrics))
 
 
-def _name_server_reasons(seen: Sequence[NameServerFacts]) -> Iterator[CheckReason]:
-    working = [each for each in seen if each.works]
-    for each in seen:
-        if not each.works:
-            # With another one at hand clients go on.
-            level = CheckStatus.WARNING if working else CheckStatus.CRITICAL
-            yield CheckReason(level, _name_server_problem(each))
-    names = {name for each in working for name in each.brokers or ()}
-    for each in working:
-        missing = sorted(names.difference(each.brokers or ()))
-        if missing:
-            yield _warning(f"name server {each.address} does not know {', '.join(missing)}, others do")
-    for name in sorted(names):
-        addresses = [
-            each.brokers[name].addresses for each in working if each.brokers is not None and name in each.brokers
-        ]
-        if any(each != addresses[0] for each in addresses):
-            yield _warning(f"name servers have different addresses for {name}")
-
-
-_NOT_NAME_SERVERS = (ServerKind.BROKER, ServerKind.STRANGER, ServerKind.HTTP, ServerKind.HTTP2, ServerKind.UNKNOWN)
-"""Servers that are no name servers at all."""
-
-
-def _name_server_problem(seen: NameServerFacts) -> str:
-    if seen.kind in _NOT_NAME_SERVERS:
-        return f"at {seen.address} there is {seen.kind.value} instead of a name server"
-    why = seen.no_ip or (seen.dialled.why if seen.dialled is not None else "not tried")
-    return f"name server {seen.address} does not answer ({f'there is {seen.kind.value}' if seen.kind else why})"
-
-
-def _broker_reasons(brokers: Sequence[BrokerStatus], disk: Thresholds) -> Iterator[CheckReason]:
-    if not brokers:
-        yield _critical("no broker is registered")
-    for each in brokers:
-        if each.problem is not None:
-            yield _critical(f"broker {each.name} does not answer ({each.problem})")
-        if 0 not in each.addresses:
-            yield _warning(f"broker {each.name} has no master, only replicas: it rejects messages")
-        used = None if each.disk_used is None else each.disk_used * 100
-        if used is not None and (limit := disk.exceeded(used)) is not None:
-            yield CheckReason(
-                disk.status_of(used), f"the disk of {each.name} is {used:.0f} % full, more than {limit:g} %"
-            )
-
-
 def evaluate_group(
-    view: GroupDescription, oldest: timedelta | None, *, lag: Thresholds, age: Thresholds, members: int
+    view: GroupDescription, oldest: timedelta | None, *, lag: Thresholds, age: Thresholds, members: int | None = None
 ) -> CheckResult:
     """Check the lag, its age, the members, and what looks wrong in a group."""
     there = sum(not member.leaving for member in view.members)
     age_s = 0.0 if oldest is None else round(oldest.total_seconds(), 3)
     reasons = []
-    if there < members:
+    if members is not None and there < members:
         who = "no member is" if not there else f"only {pluralize(there, 'member')} of {members} {_is_or_are(there)}"
         reasons.append(_critical(f"{who} online"))
     if (limit := lag.exceeded(view.lag)) is not None:
@@ -273,13 +255,15 @@ def evaluate_group(
         oldest_for = f"the oldest message has waited for {format_duration(age_s)}, longer than {format_duration(limit)}"
         reasons.append(CheckReason(age.status_of(age_s), oldest_for))
     names = short_names(view.owned())
-    reasons += [_warning(shorten_ids(each.message, names)) for each in view.findings]
+    # The caller's own limit replaces the rule.
+    found = (each for each in view.findings if members is None or each.rule != "no members")
+    reasons += _reasons_of(found, names)
     metrics = (
         CheckMetric("lag", view.lag, thresholds=lag),
         CheckMetric("age", age_s, "s", age),
         CheckMetric("members", there),
         CheckMetric("queues", len(view.queues)),
-        CheckMetric("hazards", len(view.findings)),
+        CheckMetric("findings", len(view.findings)),
     )
     age_text = f", the oldest waiting for {format_duration(age_s)}" if view.lag else ""
     ok_text = f"{pluralize(there, 'member') if there else 'no member'} online, {_lag_text(view.lag)}{age_text}"
@@ -321,15 +305,11 @@ def evaluate_topic(view: TopicDescription, *, skew: Thresholds, brokers: int = 0
         reasons.append(_warning(f"it cannot be written to on {', '.join(closed)}"))
     if len(view.counts) < brokers:
         reasons.append(_critical(f"only {pluralize(len(view.counts), 'broker')} of {brokers} have it"))
-    times = _skew_factor(view)
+    weighed = measure_skew({each.queue: each.messages for each in view.queues})
+    times = round(weighed.ratio, 2) if weighed.mean >= _MIN_PER_QUEUE else 1.0
     if (limit := skew.exceeded(times)) is not None:
-        fullest = max(view.queues, key=lambda each: each.messages)
-        reasons.append(
-            CheckReason(
-                skew.status_of(times),
-                f"{fullest.queue} holds {times:.1f} times what queues hold on average, more than {limit:g}",
-            )
-        )
+        sentence = f"{weighed.busiest} holds {times:.1f} times what queues hold on average, more than {limit:g}"
+        reasons.append(CheckReason(skew.status_of(times), sentence))
     metrics = (
         CheckMetric("writable", writable),
         CheckMetric("readable", readable),
@@ -347,15 +327,6 @@ def evaluate_topic(view: TopicDescription, *, skew: Thresholds, brokers: int = 0
 
 def _queue_count(counts: Sequence[QueueCounts], wanted: Permission) -> int:
     return sum(each.write if wanted is Permission.WRITE else each.read for each in counts if each.permission & wanted)
-
-
-def _skew_factor(view: TopicDescription) -> float:
-    """Return how many times the average the fullest queue holds; 1 for too few messages."""
-    counts = [each.messages for each in view.queues]
-    total = sum(counts)
-    if total < 10 * len(counts) or not total:
-        return 1.0
-    return round(max(counts) * len(counts) / total, 2)
 
 
 def evaluate_send(topic: str | None, trips: Sequence[RoundTrip], *, took: Thresholds) -> CheckResult:

@@ -30,8 +30,9 @@ from steelyard.cli.shared.exit_codes import ExitCode, exit_code_for
 from steelyard.cli.shared.terminal import stderr_warnings, stop_on_signals
 from steelyard.client.admin import Admin
 from steelyard.client.admin.admin_session import gather_limited
-from steelyard.client.diagnostics import describe_settled_group, probe_name_servers
+from steelyard.client.cluster_facts import describe_settled_group, probe_name_servers
 from steelyard.client.producer.producer import Producer
+from steelyard.diagnostics import thresholds
 from steelyard.errors import ConfigurationError, SteelyardError
 from steelyard.model import Message, Permission, Queue, StoredMessage
 from steelyard.model.formatting import format_time, pluralize
@@ -49,7 +50,7 @@ _PROBED_QUEUES = 32
 """Queues in which the oldest message is searched, starting with those consumed longest ago."""
 _NAME_SERVER_TIMEOUT_S = 3.0
 _MAX_NAMED = 8
-_DISK_THRESHOLDS = Thresholds(75, 90)
+_DISK_THRESHOLDS = Thresholds(100 * thresholds.DISK_WARN, 100 * thresholds.DISK_FULL)
 _CRITICAL_EXITS = (ExitCode.NOT_FOUND, ExitCode.UNREACHABLE, ExitCode.TIMED_OUT)
 
 
@@ -63,7 +64,8 @@ class CheckOptions:
     """In seconds."""
     dead: Thresholds = NO_THRESHOLDS
     """In dead letters of a group."""
-    members: int = 0
+    members: int | None = None
+    """None: none are needed while there is no lag."""
     disk: Thresholds = _DISK_THRESHOLDS
     """In percent. From 90 on Apache's brokers reject messages."""
     skew: Thresholds = NO_THRESHOLDS
@@ -188,7 +190,7 @@ async def _oldest_waiting(admin: Admin, view: "GroupDescription") -> timedelta |
 
     async def first(queue: Queue, offset: int) -> StoredMessage | None:
         try:
-            return await admin.messages.at(queue, offset)
+            return await admin.messages.at(queue, offset, opened=False)
         except SteelyardError:
             return None
 

@@ -9,23 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
-import typer
+from click.exceptions import Exit
 
 from steelyard.cli.shared.commands import CommandGroup
 from steelyard.cli.shared.exit_codes import ExitCode
-from steelyard.cli.shared.options import (
-    BrokersOption,
-    ClusterOption,
-    TopicOption,
-    YesOption,
-    argument,
-    confirm,
-    option,
-    parse_pairs,
-)
+from steelyard.cli.shared.options import BrokersOption, ClusterOption, TopicOption, YesOption, confirm, parse_pairs
 from steelyard.cli.shared.output import Output, columns, fields_of, latency_figures, to_json_value
+from steelyard.cli.shared.parameters import argument, option
 from steelyard.cli.shared.terminal import ProgressLine, print_note
-from steelyard.errors import BrokerNotFound, ConfigurationError, SteelyardError
+from steelyard.errors import BrokerNotFound, ConfigurationError, SteelyardError, file_error
 from steelyard.model.formatting import format_duration, format_percent, format_release
 
 if TYPE_CHECKING:
@@ -37,7 +29,7 @@ app = CommandGroup("cluster", "Show the whole cluster: brokers, name servers, th
 _name_servers = CommandGroup("name-server", "List name servers, and change their settings.")
 _config = CommandGroup("config", "Show the settings of name servers, and change some while they run.")
 _kv = CommandGroup("kv", "Key-values that name servers keep by namespace.")
-_name_servers.add_typer(_config)
+_name_servers.add_command(_config)
 
 _EXPORT_FILES = ("topics", "groups", "settings", "metrics")
 
@@ -71,8 +63,8 @@ def _show_stats(
     admin: "Admin",
     out: Output,
     topic: TopicOption = None,
-    active: Annotated[bool, option("--active", help="Only topics and groups with messages today.")] = False,
-    brokers: Annotated[bool, option("--brokers", help="By broker: messages of today and yesterday.")] = False,
+    active: Annotated[bool, option(help="Only topics and groups with messages today.")] = False,
+    brokers: Annotated[bool, option(help="By broker: messages of today and yesterday.")] = False,
 ) -> None:
     """Show throughput and lag.
 
@@ -145,8 +137,8 @@ def _rate_text(tps: float) -> str:
 def _measure_latency(
     admin: "Admin",
     out: Output,
-    count: Annotated[int, typer.Option(min=1, max=1_000_000, help="Messages to each broker.")] = 100,
-    size: Annotated[int, typer.Option(min=1, metavar="BYTES", help="Size of each.")] = 128,
+    count: Annotated[int, option(min=1, max=1_000_000, help="Messages to each broker.")] = 100,
+    size: Annotated[int, option(min=1, metavar="BYTES", help="Size of each.")] = 128,
     broker: BrokersOption = None,
     cluster: ClusterOption = None,
 ) -> None:
@@ -167,7 +159,7 @@ def _measure_latency(
         rows,
     )
     if not rows or has_failed:
-        raise typer.Exit(ExitCode.FAILED)
+        raise Exit(ExitCode.FAILED)
 
 
 def _measure_broker(admin: "Admin", broker: str, count: int, size: int) -> dict[str, object]:
@@ -195,7 +187,7 @@ def _measure_broker(admin: "Admin", broker: str, count: int, size: int) -> dict[
 def _export_cluster(
     admin: "Admin",
     out: Output,
-    to: Annotated[Path, option("--to", metavar="DIR", help="Directory to write to.")],
+    to: Annotated[Path, option(metavar="DIR", help="Directory to write to.")],
     yes: YesOption = False,
 ) -> None:
     """Write topics, groups, settings and metrics as JSON files.
@@ -223,7 +215,7 @@ def _write_atomically(path: Path, content: bytes) -> None:
         draft.write_bytes(content)
         draft.replace(path)
     except OSError as error:
-        raise ConfigurationError(f"{path} cannot be written: {error.strerror}", next_step="give another --to") from None
+        raise file_error(f"{path} cannot be written", error, "give another --to") from None
 
 
 @_name_servers.subcommand("ls", "steelyard cluster name-server ls")
@@ -232,7 +224,7 @@ def _list_name_servers(admin: "Admin", out: Output) -> None:
     found = admin.name_servers.list()
     out.print_rows(columns("address", "#brokers", "problem"), map(fields_of, found))
     if all(each.problem is not None for each in found):
-        raise typer.Exit(ExitCode.UNREACHABLE)
+        raise Exit(ExitCode.UNREACHABLE)
 
 
 @_config.subcommand(
@@ -308,5 +300,5 @@ def _delete_kv(
     out.print_result(f"{key} in {space} is deleted", namespace=space, key=key)
 
 
-app.add_typer(_name_servers)
-app.add_typer(_kv)
+app.add_command(_name_servers)
+app.add_command(_kv)

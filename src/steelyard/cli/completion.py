@@ -5,42 +5,26 @@ steelyard completion zsh > "${fpath[1]}/_steelyard"
 steelyard completion fish > ~/.config/fish/completions/steelyard.fish
 """
 
-from enum import StrEnum
 from typing import Annotated
 
-import typer
+import click
+from click.shell_completion import BashComplete, FishComplete, ZshComplete
 
-from steelyard.cli.shared.commands import COMPLETE_VARIABLE, help_examples
+from steelyard.cli.shared.commands import COMPLETE_VARIABLE, command
+from steelyard.cli.shared.parameters import argument
+from steelyard.errors import ConfigurationError
 
-# zsh runs the file as a function on first use, which has to complete right then.
-_ZSH_REGISTER = "compdef _steelyard_completion steelyard"
-_ZSH_AUTOLOAD = f"""if [ "$funcstack[1]" = "_steelyard" ]; then
-  _steelyard_completion "$@"
-else
-  {_ZSH_REGISTER}
-fi"""
+_SHELLS = {each.name: each for each in (BashComplete, ZshComplete, FishComplete)}
 
 
-class _Shell(StrEnum):
-    BASH = "bash"
-    ZSH = "zsh"
-    FISH = "fish"
-
-
-@help_examples(
+@command(
     "steelyard completion bash > ~/.local/share/bash-completion/completions/steelyard",
     "steelyard completion zsh > ~/.zfunc/_steelyard",
     "steelyard completion fish > ~/.config/fish/completions/steelyard.fish",
 )
-def completion(
-    shell: Annotated[
-        _Shell, typer.Argument(metavar="SHELL", help="Which shell: bash, zsh or fish.", show_default=False)
-    ],
-) -> None:
+def completion(shell: Annotated[str, argument(metavar="SHELL", help="Which shell: bash, zsh or fish.")]) -> None:
     """Print a script for shell completion, which knows topics and groups."""
-    from typer._completion_shared import get_completion_script
-
-    script = get_completion_script(prog_name="steelyard", complete_var=COMPLETE_VARIABLE, shell=shell.value)
-    if shell is _Shell.ZSH:
-        script = script.replace(_ZSH_REGISTER, _ZSH_AUTOLOAD)
-    typer.echo(script)
+    if shell not in _SHELLS:
+        raise ConfigurationError(f"{shell!r} is no shell with completion", next_step="give bash, zsh or fish")
+    root = click.get_current_context().find_root()
+    print(_SHELLS[shell](root.command, {}, "steelyard", COMPLETE_VARIABLE).source())

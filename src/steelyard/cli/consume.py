@@ -8,18 +8,17 @@ finished, its queues are released, and the exit code is 0.
 from datetime import UTC, datetime
 from typing import Annotated
 
-import typer
-
-from steelyard.cli.shared.commands import help_examples
+from steelyard.cli.shared.commands import command
 from steelyard.cli.shared.message_output import message_format
-from steelyard.cli.shared.options import ClientOptions, TopicsArgument, option
+from steelyard.cli.shared.options import ClientOptions, LineOutput, TopicsArgument
+from steelyard.cli.shared.parameters import option
 from steelyard.errors import ConfigurationError
 from steelyard.model.time_text import TIME_HINT, parse_time
 
 _MAX_WORKERS = 1_000
 
 
-@help_examples(
+@command(
     "steelyard consume orders",
     "steelyard consume orders --from first --exit-at-end --json | jq .body",
     r"steelyard consume orders --from -100 --format '%t %q %o %k %s\n'",
@@ -28,19 +27,16 @@ _MAX_WORKERS = 1_000
 )
 def consume(
     client: ClientOptions,
+    out: LineOutput,
     topics: TopicsArgument,
     group: Annotated[
         str | None,
-        typer.Option(
-            help="Join this group and share the queues with its members.", show_default="none, without a trace"
-        ),
+        option(help="Join this group and share the queues with its members.", show_default="none, without a trace"),
     ] = None,
-    strategy: Annotated[
-        str, typer.Option(help="With --group: allocation strategy; the same for all members.")
-    ] = "sticky",
+    strategy: Annotated[str, option(help="With --group: allocation strategy; the same for all members.")] = "sticky",
     start: Annotated[
         str,
-        typer.Option(
+        option(
             "--from",
             help="first, last, a time, '2 hours ago'; without --group also -100: the last hundred of each queue. "
             "A group with committed offsets continues there.",
@@ -48,9 +44,8 @@ def consume(
     ] = "last",
     tags: Annotated[str | None, option(help="Only these: 'paid || refunded'.")] = None,
     sql: Annotated[str | None, option(help="Only messages that match this SQL92 expression.")] = None,
-    orderly: Annotated[bool, option("--orderly", help="With --group: one message at a time of each queue.")] = False,
-    broadcast: Annotated[bool, option("--broadcast", help="With --group: every member gets all messages.")] = False,
-    as_json: Annotated[bool, option("--json", help="Print one JSON object a message.")] = False,
+    orderly: Annotated[bool, option(help="With --group: one message at a time of each queue.")] = False,
+    broadcast: Annotated[bool, option(help="With --group: every member gets all messages.")] = False,
     pattern: Annotated[
         str | None,
         option(
@@ -69,14 +64,10 @@ def consume(
         ),
     ] = None,
     count: Annotated[int | None, option(min=1, help="Stop after this many messages.")] = None,
-    exit_at_end: Annotated[bool, option("--exit-at-end", help="Stop at the end as it was at the start.")] = False,
-    work_ms: Annotated[int, typer.Option(min=0, help="Simulate so much work for each message.")] = 0,
-    workers: Annotated[
-        int, typer.Option(min=1, max=_MAX_WORKERS, help="With --group: how many messages at a time.")
-    ] = 20,
-    drain: Annotated[
-        float, typer.Option(min=0, metavar="SECONDS", help="With --group: how long stopping may take.")
-    ] = 30.0,
+    exit_at_end: Annotated[bool, option(help="Stop at the end as it was at the start.")] = False,
+    work_ms: Annotated[int, option(min=0, help="Simulate so much work for each message.")] = 0,
+    workers: Annotated[int, option(min=1, max=_MAX_WORKERS, help="With --group: how many messages at a time.")] = 20,
+    drain: Annotated[float, option(min=0, metavar="SECONDS", help="With --group: how long stopping may take.")] = 30.0,
     name: Annotated[str | None, option(help="A part of its id, to recognise it by.")] = None,
 ) -> None:
     r"""Print messages as they arrive.
@@ -102,11 +93,11 @@ def consume(
         raise ConfigurationError("--tags and --sql exclude each other", next_step="write TAGS in ('a', 'b') in --sql")
     if len(set(topics)) < len(topics):
         raise ConfigurationError("a topic is named twice", next_step="name each once")
-    if as_json and pattern is not None:
+    if out.is_json and pattern is not None:
         raise ConfigurationError("--json and --format exclude each other", next_step="give one of them")
     from steelyard.cli.consume_run import ConsumeOptions, read_as_member, read_without_group
 
-    write = message_format(pattern, as_json=as_json)
+    write = message_format(pattern, as_json=out.is_json)
     if group is None:
         if orderly or broadcast or events is not None:
             option = "--orderly" if orderly else "--broadcast" if broadcast else "--events"

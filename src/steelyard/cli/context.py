@@ -6,7 +6,6 @@ A context keeps the address, keys and TLS settings of a cluster; options on the 
 import sys
 from typing import Annotated
 
-import typer
 from msgspec.structs import asdict
 
 from steelyard.cli.shared.commands import CommandGroup
@@ -18,8 +17,9 @@ from steelyard.cli.shared.contexts import (
     load_contexts,
     save_contexts,
 )
-from steelyard.cli.shared.options import ClientOptions, YesOption, argument, confirm
+from steelyard.cli.shared.options import ClientOptions, YesOption, confirm
 from steelyard.cli.shared.output import Output, columns
+from steelyard.cli.shared.parameters import argument
 from steelyard.errors import ConfigurationError
 
 app = CommandGroup("context", "Name clusters, and choose the one to use.")
@@ -33,7 +33,7 @@ def _complete_context_names(incomplete: str) -> list[str]:
 
 
 _ContextArgument = Annotated[
-    str, argument(metavar="NAME", help="The cluster's name.", autocompletion=_complete_context_names)
+    str, argument(metavar="NAME", help="The cluster's name.", complete=_complete_context_names)
 ]
 
 
@@ -107,9 +107,7 @@ def _show_context(
     out: Output,
     name: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[NAME]", help="Which.", show_default="the chosen one", autocompletion=_complete_context_names
-        ),
+        argument(metavar="[NAME]", help="Which.", show_default="the chosen one", complete=_complete_context_names),
     ] = None,
 ) -> None:
     """Show the settings of a named cluster, without secrets."""

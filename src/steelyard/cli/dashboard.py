@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
-import typer
 
-from steelyard.cli.shared.commands import help_examples
-from steelyard.cli.shared.options import TOKEN_VARIABLE, ClientOptions, option
+from steelyard.cli.shared.commands import command
+from steelyard.cli.shared.options import TOKEN_VARIABLE, ClientOptions, LineOutput
+from steelyard.cli.shared.parameters import option
 
 if TYPE_CHECKING:
     from steelyard.client.sync.admin import Admin
 
 
-@help_examples(
+@command(
     "steelyard dashboard",
     "steelyard dashboard --namesrv mq-1:9876 --read-only",
     "steelyard dashboard --port 0 --json",
@@ -27,32 +27,26 @@ if TYPE_CHECKING:
 def dashboard(
     admin: "Admin",
     client: ClientOptions,
+    out: LineOutput,
     port: Annotated[
-        int | None,
-        typer.Option(help="The dashboard's port. 0: any free one.", show_default="9877, or any that is free"),
+        int | None, option(help="The dashboard's port. 0: any free one.", show_default="9877, or any that is free")
     ] = None,
-    read_only: Annotated[bool, option("--read-only", help="Allow no changes.")] = False,
+    read_only: Annotated[bool, option(help="Allow no changes.")] = False,
     token: Annotated[
         str | None,
-        typer.Option(
+        option(
             envvar=TOKEN_VARIABLE,
             help="Access token for browsers; safer in the environment than here.",
             show_default="a new one each time",
-            show_envvar=True,
         ),
     ] = None,
     also_as: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME", help="Another host name of the dashboard, such as that of a proxy; can be repeated."
-        ),
+        option(metavar="NAME", help="Another host name of the dashboard, such as that of a proxy; can be repeated."),
     ] = None,
     audit: Annotated[Path | None, option(metavar="FILE", help="Append a line to this file for every change.")] = None,
-    host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
-    insecure_allow_remote: Annotated[
-        bool, option("--insecure-allow-remote", help="Allow other machines: connections are not encrypted.")
-    ] = False,
-    as_json: Annotated[bool, option("--json", help="Print one line of JSON when ready.")] = False,
+    host: Annotated[str, option(help="The address to listen at.")] = "127.0.0.1",
+    insecure_allow_remote: Annotated[bool, option(help="Allow other machines: connections are not encrypted.")] = False,
 ) -> None:
     """Show a cluster in the browser, ours or Apache's, until Ctrl-C."""
     from steelyard.dashboard.options import DashboardOptions
@@ -79,7 +73,7 @@ def dashboard(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     with running:
-        if as_json:
+        if out.is_json:
             line = msgspec.json.encode({"dashboard": running.url, "namesrv": str(config)}).decode()
         else:
             line = f"dashboard    {running.url}\ncluster      {config}\nready; stop it with Ctrl-C"

@@ -10,21 +10,18 @@ from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from steelyard.cli.shared.commands import CommandGroup
-from steelyard.cli.shared.message_output import body_preview, message_fields
+from steelyard.cli.shared.message_output import body_preview, message_fields, open_bodies
 from steelyard.cli.shared.options import (
     ClientOptions,
     DryRunOption,
     GroupArgument,
     OptionalGroupArgument,
     YesOption,
-    argument,
     confirm,
-    option,
 )
 from steelyard.cli.shared.output import Output, OutputFormat, columns, fields_of
+from steelyard.cli.shared.parameters import argument, option
 from steelyard.cli.shared.terminal import ProgressLine, print_note
 from steelyard.errors import ConfigurationError, SteelyardError
 from steelyard.model.formatting import format_time, pluralize, printable
@@ -55,7 +52,7 @@ def _list_dead_letters(
     out: Output,
     group: OptionalGroupArgument = None,
     since: _SinceOption = None,
-    count: Annotated[int, typer.Option(min=1, help="The maximum number, the oldest first.")] = 100,
+    count: Annotated[int, option(min=1, help="The maximum number, the oldest first.")] = 100,
 ) -> None:
     """List groups that have dead letters, or the dead letters of one."""
     start = _parse_since(since)
@@ -66,12 +63,12 @@ def _list_dead_letters(
             if_empty="no group has dead letters",
         )
         return
-    found = admin.dead_letters.list(group, start=start, most=count + 1)
+    found = admin.dead_letters.list(group, start=start, most=count + 1, opened=False)
     if not found:
         admin.groups.configs(group)
     out.print_rows(
         _COLUMNS,
-        _dead_letter_rows(client.config().namespace, found[:count]),
+        _marked_rows(admin, client.config().namespace, found[:count], preview=out.is_table),
         if_empty=f"group {group} has no dead letters",
     )
     if len(found) > count:
@@ -84,15 +81,15 @@ def _list_dead_letters(
 def _show_dead_letter(
     admin: "Admin", client: ClientOptions, out: Output, group: GroupArgument, message_id: _MessageIdArgument
 ) -> None:
-    """Show one dead letter whole, with its attempts and its body."""
+    """Show one dead letter whole, with its attempts, its last error and its body."""
     dead = admin.dead_letters.find(group, message_id)
-    (row,) = _dead_letter_rows(client.config().namespace, [dead])
+    (row,) = _marked_rows(admin, client.config().namespace, [dead], preview=False)
     if out.is_table:
         out.print_object(
             {name: value for name, value in row.items() if name not in ("body", "body_encoding", "beginning")}
         )
         for line in dead.body.decode(errors="backslashreplace").split("\n"):
-            typer.echo(printable(line))
+            print(printable(line))
     else:
         out.print_object(row)
 
@@ -124,7 +121,7 @@ def _resend_dead_letters(
             "which dead letters to resend is not given", next_step="give one of --id, --since and --all"
         )
     start = _parse_since(since)
-    named = [admin.dead_letters.find(group, each) for each in dict.fromkeys(message_id or ())]
+    named = [admin.dead_letters.find(group, each, opened=False) for each in dict.fromkeys(message_id or ())]
     # Read twice, since there may be too many to keep: those that are added meanwhile are left out.
     ends = {} if named else _end_offsets(admin, group, start)
     count = len(named) or sum(there for _, there in ends.values())
@@ -135,14 +132,15 @@ def _resend_dead_letters(
 
     consequence = f"{_count_text(count)} would be redelivered to group {group}"
     if dry_run:
-        out.print_rows(_COLUMNS, _dead_letter_rows(client.config().namespace, chosen()))
+        out.print_rows(_COLUMNS, _marked_rows(admin, client.config().namespace, chosen(), preview=out.is_table))
         print_note(f"{consequence}; nothing was sent")
         return
     if not count:
         out.print_result(f"group {group} has no such dead letters", group=group, sent=0)
         return
     if not yes:
-        _print_preview(_dead_letter_rows(client.config().namespace, islice(chosen(), _PREVIEW_ROWS)), count)
+        letters = islice(chosen(), _PREVIEW_ROWS)
+        _print_preview(_marked_rows(admin, client.config().namespace, letters, preview=True), count)
     confirm(consequence, yes)
     sent = _resend_all(admin, chosen(), count)
     out.print_result(
@@ -192,12 +190,18 @@ _COLUMNS = columns(
     "to:sent to",
     "#attempts",
     "given_up_at:given up",
+    "error",
+    "resent_at:resent",
     "keys",
     "tags",
     "beginning:body",
     given_up_at=format_time,
+    error=lambda error: body_preview(error.encode()),
+    resent_at=format_time,
 )
-_EXPORT_FIELDS = ("message_id", "to", "attempts", "given_up_at", "keys", "tags", "body", "body_encoding", "properties")
+_EXPORT_FIELDS = (
+    *("message_id", "to", "attempts", "given_up_at", "error", "keys", "tags", "body", "body_encoding", "properties"),
+)
 
 
 def _parse_since(since: str | None) -> datetime | None:
@@ -231,7 +235,9 @@ def _end_offsets(admin: "Admin", group: str, start: datetime | None) -> "dict[Qu
 def _print_preview(rows: Iterable[Mapping[str, object]], count: int) -> None:
     for row in rows:
         tried = pluralize(int(str(row["attempts"])), "attempt")
-        print_note(f"{row['message_id']} to {row['to']}, given up after {tried}: {row['beginning']}")
+        at = row["resent_at"]
+        resent = f", resent at {format_time(at)}" if isinstance(at, datetime) else ""
+        print_note(f"{row['message_id']} to {row['to']}, given up after {tried}{resent}: {row['beginning']}")
     if count > _PREVIEW_ROWS:
         print_note(f"and {count - _PREVIEW_ROWS} more, which --dry-run lists")
 
@@ -252,19 +258,34 @@ def _resend_all(admin: "Admin", found: "Iterable[StoredMessage]", count: int) ->
     return sent
 
 
-def _dead_letter_rows(namespace: str, found: "Iterable[StoredMessage]") -> Iterator[dict[str, object]]:
-    from steelyard.client.admin.dead_letters import dead_letter_topic
+def _dead_letter_rows(
+    namespace: str, found: "Iterable[StoredMessage]", *, preview: bool = False
+) -> Iterator[dict[str, object]]:
+    from steelyard.client.admin.dead_letters import dead_letter_error, dead_letter_topic
     from steelyard.client.namespace import ClientNamespace
 
     names = ClientNamespace(namespace)
-    for dead in found:
+    for dead in open_bodies(found, preview=preview):
         yield {
             **message_fields(dead),
             "to": names.unwrap(dead_letter_topic(dead)) or None,
             "attempts": dead.reconsume_times,
             "given_up_at": dead.stored_at,
+            "error": dead_letter_error(dead),
             "beginning": body_preview(dead.body),
         }
+
+
+def _marked_rows(
+    admin: "Admin", namespace: str, found: "Iterable[StoredMessage]", *, preview: bool
+) -> Iterator[dict[str, object]]:
+    """Yield the rows of dead letters, with when and by which client each was resent."""
+    letters = iter(found)
+    while page := list(islice(letters, _PAGE_SIZE)):
+        for row, mark in zip(
+            _dead_letter_rows(namespace, page, preview=preview), admin.dead_letters.resends(page), strict=True
+        ):
+            yield row | {"resent_at": mark and mark.at, "resent_by": mark and mark.by}
 
 
 def _count_text(messages: int) -> str:

@@ -11,10 +11,9 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import msgspec
-import typer
 
 from steelyard.cli.group_history import show_history
 from steelyard.cli.shared.commands import CommandGroup
@@ -25,12 +24,11 @@ from steelyard.cli.shared.options import (
     GroupArgument,
     TopicArgument,
     YesOption,
-    argument,
     confirm,
-    option,
     parse_pairs,
 )
-from steelyard.cli.shared.output import Output, OutputFormat, columns, fields_of
+from steelyard.cli.shared.output import Output, OutputFormat, columns, fields_of, finding_values
+from steelyard.cli.shared.parameters import argument, option
 from steelyard.cli.shared.terminal import print_note
 from steelyard.errors import ConfigurationError
 from steelyard.model.formatting import format_duration, format_time, pluralize
@@ -42,6 +40,7 @@ if TYPE_CHECKING:
     from steelyard.client.sync.admin import Admin
 
 _MIN_INTERVAL_S = 0.05
+_QUEUE_FIELDS = ("owners", "owned_at", "committed", "end", "lag", "consumed_at", "stuck_since", "oldest_at")
 
 app = CommandGroup("group", "Show consumer groups: who owns which queue and why, and the lag; change groups.")
 
@@ -53,7 +52,7 @@ def _list_groups(
     admin: "Admin",
     out: Output,
     pattern: Annotated[str | None, argument(metavar="[PATTERN]", help="Only names like this: 'bill*'.")] = None,
-    system: Annotated[bool, option("--system", help="Also system groups and groups of tools.")] = False,
+    system: Annotated[bool, option(help="Also system groups and groups of tools.")] = False,
 ) -> None:
     """List groups."""
     groups = [each for each in admin.groups.list(system=system) if pattern is None or fnmatchcase(each.name, pattern)]
@@ -116,15 +115,13 @@ def _explain_group(admin: "Admin", out: Output, group: GroupArgument) -> None:
 
         print_group(view)
     elif out.format is OutputFormat.CSV:
-        names = ("topic", "broker", "queue_id", "owners", "owned_at", "committed", "end", "lag", "consumed_at")
-        out.print_rows(columns(*names), _queue_rows(view))
+        out.print_rows(columns("topic", "broker", "queue_id", *_QUEUE_FIELDS), _queue_rows(view))
     else:
         out.print_object(_group_values(view))
 
 
 def _queue_rows(view: "GroupDescription") -> list[dict[str, object]]:
-    names = ("queue", "owners", "owned_at", "committed", "end", "lag", "consumed_at")
-    return [fields_of(each, *names) for each in view.queues]
+    return [fields_of(each, "queue", *_QUEUE_FIELDS) for each in view.queues]
 
 
 def _group_values(view: "GroupDescription") -> dict[str, object]:
@@ -134,7 +131,7 @@ def _group_values(view: "GroupDescription") -> dict[str, object]:
             fields_of(member, "id", "address", "language", "release", "strategy", "leaving") for member in view.members
         ],
         "queues": _queue_rows(view),
-        "hazards": [finding.message for finding in view.findings],
+        "findings": list(map(finding_values, view.findings)),
         "notes": list(view.notes),
     }
 
@@ -147,7 +144,7 @@ def _group_values(view: "GroupDescription") -> dict[str, object]:
 def _watch_group(
     client: ClientOptions,
     group: GroupArgument,
-    every: Annotated[str, typer.Option(metavar="SPAN", help="How often to refresh.")] = "500ms",
+    every: Annotated[str, option(metavar="SPAN", help="How often to refresh.")] = "500ms",
     count: Annotated[int | None, option(min=1, help="Stop after this many changes.")] = None,
 ) -> None:
     """Show who owns which queue, refreshed until Ctrl-C.
@@ -199,50 +196,45 @@ app.subcommand(
 )(show_history)
 
 
-def _setting(*names: str, **more: Any) -> Any:
-    return typer.Option(*names, show_default=False, rich_help_panel="The group", **more)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _GroupSettings:
     """A group and its settings, as options; `config` makes them a value."""
 
+    PANEL: ClassVar = "The group"
+
     group: GroupArgument
     retries: Annotated[
-        int | None, _setting(min=0, help="Redeliveries before a message becomes a dead letter; usually 16.")
+        int | None, option(min=0, help="Redeliveries before a message becomes a dead letter; usually 16.")
     ] = None
-    consume: Annotated[bool | None, _setting("--consume/--no-consume", help="Whether members get messages.")] = None
+    consume: Annotated[bool | None, option("--consume/--no-consume", help="Whether members get messages.")] = None
     broadcast: Annotated[
-        bool | None, _setting("--broadcast/--no-broadcast", help="Whether members may consume in broadcast mode.")
+        bool | None, option("--broadcast/--no-broadcast", help="Whether members may consume in broadcast mode.")
     ] = None
     from_first: Annotated[
         bool | None,
-        _setting("--from-first/--not-from-first", help="Whether members may begin with a queue's first message."),
+        option("--from-first/--not-from-first", help="Whether members may begin with a queue's first message."),
     ] = None
     notices: Annotated[
-        bool | None, _setting("--notices/--no-notices", help="Whether members are notified when the group changes.")
+        bool | None, option("--notices/--no-notices", help="Whether members are notified when the group changes.")
     ] = None
-    retry_queues: Annotated[int | None, _setting(min=1, help="Queues of its retry topic on a broker; usually 1.")] = (
+    retry_queues: Annotated[int | None, option(min=1, help="Queues of its retry topic on a broker; usually 1.")] = None
+    read_from: Annotated[int | None, option(min=0, metavar="ID", help="The replica to read from; 0 is the master.")] = (
         None
     )
-    read_from: Annotated[
-        int | None, _setting(min=0, metavar="ID", help="The replica to read from; 0 is the master.")
-    ] = None
     slow_read_from: Annotated[
-        int | None, _setting(min=0, metavar="ID", help="The replica for reads that are no longer in memory.")
+        int | None, option(min=0, metavar="ID", help="The replica for reads that are no longer in memory.")
     ] = None
     orderly: Annotated[
-        bool | None, _setting("--orderly/--not-orderly", help="Whether pop consumes in order (5.0 and later).")
+        bool | None, option("--orderly/--not-orderly", help="Whether pop consumes in order (5.0 and later).")
     ] = None
     timeout_minutes: Annotated[
-        int | None, _setting(min=1, help="How long a popped message may be handled; usually 15 (5.0 and later).")
+        int | None, option(min=1, help="How long a popped message may be handled; usually 15 (5.0 and later).")
     ] = None
     retry_policy: Annotated[
-        str | None, _setting(metavar="JSON", help="Delay before a popped message is redelivered (5.0 and later).")
+        str | None, option(metavar="JSON", help="Delay before a popped message is redelivered (5.0 and later).")
     ] = None
     attribute: Annotated[
-        list[str] | None,
-        _setting(metavar="NAME=VALUE", help="An attribute (5.0 and later); NAME= removes it."),
+        list[str] | None, option(metavar="NAME=VALUE", help="An attribute (5.0 and later); NAME= removes it.")
     ] = None
 
     def config(self) -> "GroupConfig":
@@ -368,9 +360,7 @@ def _set_request_mode(
     group: GroupArgument,
     topic: TopicArgument,
     mode: Annotated[_RequestMode, argument(metavar="pull|pop", help="How members get messages.")],
-    share_queues: Annotated[
-        int, typer.Option(min=0, help="With pop: how many more queues than its own a member reads.")
-    ] = 0,
+    share_queues: Annotated[int, option(min=0, help="With pop: how many more queues than its own a member reads.")] = 0,
 ) -> None:
     """Choose how a group gets messages: by pull or by pop.
 
@@ -396,14 +386,14 @@ def _delete_group(
     admin: "Admin",
     out: Output,
     group: GroupArgument,
-    dead_letters: Annotated[bool, option("--dead-letters", help="Also its dead letters.")] = False,
+    dead_letters: Annotated[bool, option(help="Also its dead letters.")] = False,
     yes: YesOption = False,
 ) -> None:
     """Delete a group, its offsets and its retries. Stop its members first: they would create it again."""
     admin.groups.configs(group)
     lag = sum(row.lag for row in admin.offsets.list(group))
     gone = [
-        f"its offsets (a lag of {lag} messages)",
+        f"its offsets (a lag of {pluralize(lag, 'message')})",
         "its retries",
         *(["its dead letters"] if dead_letters else []),
     ]

@@ -8,10 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from steelyard.cli.shared.options import ClientOptions, GroupArgument, option
+from steelyard.cli.shared.options import ClientOptions, GroupArgument
 from steelyard.cli.shared.output import Output, OutputFormat, columns
+from steelyard.cli.shared.parameters import option
 from steelyard.cli.shared.terminal import make_console, stop_on_signals
 from steelyard.errors import ConfigurationError, RequestNotSupported, TransportError
 from steelyard.model.formatting import format_duration, format_time, pluralize, printable, short_names, shorten_ids
@@ -33,8 +32,8 @@ def show_history(
     out: Output,
     group: GroupArgument,
     since: Annotated[str | None, option(metavar="TIME", help="Only newer records: a time, or '2h'.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="How many records, the newest.")] = 100,
-    follow: Annotated[bool, option("--follow", help="Print new records until Ctrl-C.")] = False,
+    limit: Annotated[int, option(min=1, help="How many records, the newest.")] = 100,
+    follow: Annotated[bool, option(help="Print new records until Ctrl-C.")] = False,
 ) -> None:
     """Show the rebalance history: which queue moved from whom to whom, the gap between owners, and why."""
     start = None if since is None else parse_time(since, datetime.now(UTC))

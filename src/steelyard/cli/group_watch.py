@@ -70,8 +70,8 @@ def _change_texts(before: GroupDescription, view: GroupDescription) -> list[str]
     there, were = {member.id for member in view.members}, {member.id for member in before.members}
     words = [*(f"{name} left" for name in sorted(were - there)), *(f"{name} joined" for name in sorted(there - were))]
     words += _ownership_texts(explain(before.owned(), view.owned(), [each.queue for each in view.queues]))
-    known = {finding.message for finding in before.findings}
-    return [*words, *(f"look: {each.message}" for each in view.findings if each.message not in known)]
+    known = {finding.kind for finding in before.findings}
+    return [*words, *(f"look: {each}" for each in view.findings if each.kind not in known)]
 
 
 def _ownership_texts(explanation: Explanation) -> list[str]:
@@ -89,7 +89,7 @@ def print_group(view: GroupDescription) -> None:
     console.print(group_table(view))
     names = short_names(view.owned())
     for finding in view.findings:
-        console.print(f"look: {printable(shorten_ids(finding.message, names))}", style="bold yellow", soft_wrap=True)
+        console.print(f"look: {printable(shorten_ids(str(finding), names))}", style="bold yellow", soft_wrap=True)
     for note in view.notes:
         console.print(f"note: {printable(note)}", soft_wrap=True)
 
@@ -101,13 +101,17 @@ def group_table(view: GroupDescription) -> Table:
     for each in view.queues:
         owned = "-" if each.owned_at is None else format_duration(view.at_ms / 1000 - each.owned_at.timestamp())
         handled = "-" if each.consumed_at is None else format_time(each.consumed_at)
+        placed = why.get(each.queue, "")
+        if each.stuck_since is not None:
+            still = format_duration(view.at_ms / 1000 - each.stuck_since.timestamp())
+            placed = f"no progress for {still}" + (f"; {placed}" if placed else "")
         table.add_row(
             printable(str(each.queue)),
             printable(" and ".join(names[owner] for owner in each.owners)) or "nobody",
             owned,
             "-" if each.lag is None else str(each.lag),
             handled,
-            printable(shorten_ids(why.get(each.queue, ""), names)),
+            printable(shorten_ids(placed, names)),
         )
     return table
 
@@ -148,7 +152,7 @@ def group_grid(view: GroupDescription) -> Group:
     if unowned := [each for each in view.queues if not each.owners]:
         cells = [_grid_cells(queues, None) for queues in parts.values()]
         table.add_row("nobody", *cells, str(len(unowned)), str(sum(each.lag or 0 for each in unowned)))
-    lines = [Text(printable(shorten_ids(finding.message, names)), "bold yellow") for finding in view.findings]
+    lines = [Text(printable(shorten_ids(str(finding), names)), "bold yellow") for finding in view.findings]
     return Group(Text(printable(str(view).partition("\n")[0]), "bold"), table, *lines)
 
 

@@ -7,15 +7,16 @@ A failure is one line on stderr (what, where, what to do next) and an exit code 
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Annotated, Any
+from typing import TYPE_CHECKING
 
-import typer
-from typer.core import TyperCommand
-from typer.main import get_command, get_group
+import click
 
-from steelyard.cli.shared.commands import PanelGroup, add_command, run_app
+from steelyard.cli.shared.commands import PanelGroup, run_app
 from steelyard.cli.shared.terminal import guard_output, open_missing_streams
 from steelyard.version import __version__
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 COMMANDS: dict[str, dict[str, str]] = {
     "Run and use a cluster": {
@@ -52,84 +53,61 @@ COMMANDS: dict[str, dict[str, str]] = {
 """Each command by its purpose, with its summary; its module has the name of the command."""
 
 
-class _LazyCommands(dict[str, Any]):
-    """The subcommands by name, each loaded when it is first used."""
-
-    def __init__(self) -> None:
-        super().__init__({name: None for panel in COMMANDS.values() for name in panel})
-
-    def __getitem__(self, name: str) -> Any:
-        if name in self and super().__getitem__(name) is None:
-            self[name] = _load_command(name)
-        return super().__getitem__(name)
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """Return a subcommand, loaded, or the default if there is none of this name."""
-        return self[name] if name in self else default
-
-
-def _load_command(name: str) -> Any:
-    module = import_module(f"steelyard.cli.{name.replace('-', '_')}")
-    if hasattr(module, "app"):
-        return get_group(module.app)
-    single = typer.Typer(add_completion=False, rich_markup_mode=None)
-    add_command(single, name, getattr(module, name))
-    command = get_command(single)
-    command.name = name
-    return command
-
-
 class _RootGroup(PanelGroup):
     """The command itself, which lists its subcommands without loading them."""
 
-    def __init__(self, **attributes: Any) -> None:
-        super().__init__(**attributes)
-        self.commands = _LazyCommands()
-
-    def list_commands(self, ctx: Any) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the subcommands."""
         del ctx
-        return list(self.commands)
+        return [name for panel in COMMANDS.values() for name in panel]
 
-    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a subcommand, loaded when it is first used; None if there is none of this name."""
+        if cmd_name not in self.commands and cmd_name in self.list_commands(ctx):
+            python_name = cmd_name.replace("-", "_")
+            module = import_module(f"steelyard.cli.{python_name}")
+            self.add_command(getattr(module, "app", None) or getattr(module, python_name), cmd_name)
+        return self.commands.get(cmd_name)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
         """Complete the name of a subcommand from the table, without loading any."""
-        loaded = self.commands
-        self.commands = {
-            name: TyperCommand(name, help=summary) for panel in COMMANDS.values() for name, summary in panel.items()
-        }
-        try:
-            return super().shell_complete(ctx, incomplete)
-        finally:
-            self.commands = loaded
+        from click.shell_completion import CompletionItem
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        summaries = {name: summary for panel in COMMANDS.values() for name, summary in panel.items()}
+        found = [CompletionItem(name, help=text) for name, text in summaries.items() if name.startswith(incomplete)]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the subcommands by purpose."""
-        del ctx
-        widest = max(len(name) for panel in COMMANDS.values() for name in panel)
+        widest = max(map(len, self.list_commands(ctx)))
         for title, panel in COMMANDS.items():
             with formatter.section(title):
                 formatter.write_dl([(f"{name:<{widest}}", summary) for name, summary in panel.items()])
 
 
-app = typer.Typer(
-    name="steelyard",
+def _print_version(ctx: click.Context, option: click.Parameter, is_wanted: bool) -> None:
+    del option
+    if is_wanted:
+        print(f"steelyard {__version__}")
+        ctx.exit()
+
+
+app = _RootGroup(
+    "steelyard",
     help="Load-balanced messaging: clusters, messages, consumer groups, and how queues are assigned.",
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    cls=_RootGroup,
+    params=[
+        click.Option(
+            ["--version"],
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=_print_version,
+            help="Show the version and exit.",
+        )
+    ],
     epilog="\b\nExamples:\n  steelyard up --brokers 2\n  steelyard send orders --body hello\n"
     "  steelyard consume orders --from first --json\n  steelyard group explain billing\n  steelyard doctor",
 )
-
-
-@app.callback(invoke_without_command=True)
-def _root_options(
-    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
-) -> None:
-    if version:
-        typer.echo(f"steelyard {__version__}")
-        raise typer.Exit
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -8,13 +8,16 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 from steelyard.cli.shared.commands import CommandGroup
-from steelyard.cli.shared.options import GroupArgument, MemberArgument, option
+from steelyard.cli.shared.options import GroupArgument, MemberArgument
 from steelyard.cli.shared.output import Output, OutputFormat, columns, fields_of
+from steelyard.cli.shared.parameters import option
 from steelyard.cli.shared.terminal import print_note
 from steelyard.model.formatting import format_time, short_names, shorten_ids
 
 if TYPE_CHECKING:
     from steelyard.client.sync.admin import Admin
+
+_RUNNING_FIELDS = ("handler", "worker", "queue", "offset", "message_id", "messages", "running_ms", "stack")
 
 app = CommandGroup("member", "Show the members of a group.")
 
@@ -49,7 +52,7 @@ def _list_members(admin: "Admin", out: Output, group: GroupArgument) -> None:
     if not view.members:
         print_note(f"no member of group {group} is online")
     for finding in view.findings:
-        print_note(f"look: {shorten_ids(finding.message, names)}")
+        print_note(f"look: {shorten_ids(str(finding), names)}")
     for note in view.notes:
         print_note(f"note: {note}")
 
@@ -65,9 +68,15 @@ def _show_member(
     out: Output,
     group: GroupArgument,
     member: MemberArgument,
-    stacks: Annotated[bool, option("--stacks", help="Also the stack of each of its threads.")] = False,
+    stacks: Annotated[bool, option(help="Also the stacks of all its threads; of Java, jstack.")] = False,
 ) -> None:
-    """Ask a member for its queues and its throughput."""
+    """Ask a member for its queues, its throughput, and what each running handler does.
+
+    The last is the Python stack of the handler with its message, and how long it has had it. For members in Java use
+    --stacks.
+    """
+    from steelyard.model.formatting import short_names
+
     names = short_names(each.id for each in admin.groups.members(group))
     matching = [each for each, name in names.items() if member in (each, name)]
     status = admin.groups.member_status(group, matching[0] if len(matching) == 1 else member, stacks=stacks)
@@ -80,7 +89,10 @@ def _show_member(
     queues = [fields_of(each) for each in status.queues]
     rates = dict(sorted(status.topics.items()))
     if out.format in (OutputFormat.JSON, OutputFormat.JSONL):
-        details = {"queues": queues, "topics": rates, **({"stacks": status.stacks} if stacks else {})}
+        running = None if status.running is None else [fields_of(each, *_RUNNING_FIELDS) for each in status.running]
+        details = {"queues": queues, "topics": rates, "running": running}
+        if stacks:
+            summary["stacks"] = status.stacks
         out.print_object(summary | details)
         return
     if out.is_table:
@@ -99,9 +111,11 @@ def _show_member(
             columns("topic", "#handled_tps:handled/s", "#failed_tps:failed/s", "#handle_ms:ms each"),
             ({"topic": topic, **fields_of(rate)} for topic, rate in rates.items()),
         )
+        dump = "\n".join(f"{each}\n{each.stack}" for each in status.running or ())
         if stacks:
-            for line in (status.stacks or "it does not report the stacks of its threads").splitlines():
-                out.print_result(line)
+            dump = status.stacks or "it does not report the stacks of its threads"
+        for line in dump.splitlines():
+            out.print_result(line)
 
 
 def _subscription_texts(filters: Mapping[str, str]) -> list[str]:

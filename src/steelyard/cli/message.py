@@ -5,27 +5,26 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from click.exceptions import Exit
 
 from steelyard.cli.shared.commands import CommandGroup
 from steelyard.cli.shared.exit_codes import ExitCode
-from steelyard.cli.shared.message_output import body_preview, message_fields
+from steelyard.cli.shared.message_output import body_preview, message_fields, open_bodies
 from steelyard.cli.shared.options import (
     ClientOptions,
     RequiredGroupOption,
     TopicArgument,
     TopicOption,
-    argument,
-    option,
     parse_message_id,
     parse_place,
     parse_queue,
 )
 from steelyard.cli.shared.output import Output, TableColumn, columns, fields_of
+from steelyard.cli.shared.parameters import argument, option
 from steelyard.cli.shared.terminal import print_note
 from steelyard.errors import ConfigurationError, NoMessage
 from steelyard.model import Message, StoredMessage
-from steelyard.model.formatting import format_time, resolve_member, short_names
+from steelyard.model.formatting import format_time, pluralize, resolve_member, short_names
 from steelyard.model.message import RESERVED_PROPERTIES
 from steelyard.model.reserved_names import TRACE_TOPIC
 from steelyard.model.time_text import parse_time
@@ -37,7 +36,6 @@ app = CommandGroup("message", "Find messages, trace them, and have them redelive
 
 _MAX_COUNT = 10_000
 _MAX_INDEX_ROWS = 1_024
-_MAX_BODY_CHARS = 60
 
 _MessageIdArgument = Annotated[str, argument(metavar="ID", help="The message id or the offset id.")]
 _UntilOption = Annotated[str | None, option("--until", metavar="TIME", help="Only messages stored before it.")]
@@ -57,7 +55,7 @@ def _show_message(
     at: Annotated[
         str | None, option(metavar="BROKER:QUEUE:OFFSET", help="With --topic: its place instead of its id.")
     ] = None,
-    raw: Annotated[bool, option("--raw", help="Write only its body, byte by byte.")] = False,
+    raw: Annotated[bool, option(help="Write only its body, byte by byte.")] = False,
 ) -> None:
     """Show a message, by its id or by its place."""
     if (message_id is None) == (at is None):
@@ -106,7 +104,7 @@ def _message_texts(message: StoredMessage) -> dict[str, object]:
         "born at": message.born_host,
         "stored": message.stored_at,
         "stored at": message.store_host,
-        "redelivered": f"{message.reconsume_times} times",
+        "redelivered": pluralize(message.reconsume_times, "time"),
         "properties": dict(message.properties),
         "bytes": len(message.body),
         "body": _body_text(message.body),
@@ -131,13 +129,13 @@ def _find_messages(
     key: Annotated[str, argument(metavar="KEY", help="One of its keys.")],
     since: Annotated[str | None, option(metavar="TIME", help="Only messages stored since then.")] = None,
     until: _UntilOption = None,
-    count: Annotated[int, typer.Option(min=1, max=64, help="The maximum number, the newest.")] = 64,
+    count: Annotated[int, option(min=1, max=64, help="The maximum number, the newest.")] = 64,
 ) -> None:
     """Find the messages of a topic that have a key, oldest first."""
     now = datetime.now(UTC)
     start = None if since is None else parse_time(since, now)
     end = None if until is None else parse_time(until, now)
-    found = admin.messages.find_by_key(topic, key, start=start, end=end, most=count)
+    found = admin.messages.find_by_key(topic, key, start=start, end=end, most=count, opened=False)
     if not found:
         raise NoMessage(
             server=str(client.config()),
@@ -160,7 +158,7 @@ def _list_messages(
     queue: Annotated[str | None, option(metavar="BROKER:ID", help="Only this queue.")] = None,
     start: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--from",
             help="first, a time, '2 hours ago', an offset, or -100: the last hundred of each queue.",
             show_default="the newest",
@@ -168,7 +166,7 @@ def _list_messages(
     ] = None,
     until: _UntilOption = None,
     tags: Annotated[str | None, option(help="Only these: 'paid || refunded'.")] = None,
-    count: Annotated[int, typer.Option(min=1, max=_MAX_COUNT, help="The maximum number.")] = 20,
+    count: Annotated[int, option(min=1, max=_MAX_COUNT, help="The maximum number.")] = 20,
 ) -> None:
     """List messages of a topic by time: the newest, or those from a place on."""
     now = datetime.now(UTC)
@@ -184,6 +182,7 @@ def _list_messages(
         newest=start is None,
         queue=None if queue is None else parse_queue(topic, queue),
         tags=tags,
+        opened=False,
     )
     _print_messages(out, found[-count:] if start is None else found[:count])
     if len(found) > count and out.is_table:
@@ -203,15 +202,15 @@ def _print_messages(out: Output, messages: Iterable[StoredMessage]) -> None:
     shown = columns(
         *("broker", "#queue_id:queue", "#offset", "stored_ms:stored", "message_id:id", "keys", "tags", "body"),
         stored_ms=lambda ms: format_time(datetime.fromtimestamp(ms / 1000, UTC)),
-        body=lambda text: text if len(text) <= _MAX_BODY_CHARS else f"{text[:_MAX_BODY_CHARS]}...",
     )
-    out.print_rows(shown, map(message_fields, messages))
+    rows = ({**message_fields(each), "body": body_preview(each.body)} for each in open_bodies(messages, preview=True))
+    out.print_rows(shown, rows if out.is_table else map(message_fields, open_bodies(messages)))
 
 
 @app.subcommand("readers", "steelyard message readers 7F0000010000AAAABBBB000000000001 --topic orders")
 def _show_readers(admin: "Admin", out: Output, message_id: _MessageIdArgument, topic: TopicOption = None) -> None:
     """Show which groups have consumed a message, and which have not yet."""
-    message = admin.messages.find(parse_message_id(message_id), topic)
+    message = admin.messages.find(parse_message_id(message_id), topic, opened=False)
     groups = admin.messages.group_progress(message)
     out.print_rows(
         columns("group", "is_past:consumed", "#committed", "#offset"),
@@ -226,7 +225,7 @@ def _trace_message(
     admin: "Admin",
     out: Output,
     message_id: _MessageIdArgument,
-    trace_topic: Annotated[str, typer.Option(help="The topic that clients write traces to.")] = TRACE_TOPIC,
+    trace_topic: Annotated[str, option(help="The topic that clients write traces to.")] = TRACE_TOPIC,
 ) -> None:
     """Show the traces of a message: who sent it, who received it, and the outcome.
 
@@ -250,8 +249,7 @@ def _redeliver_message(
     message_id: _MessageIdArgument,
     group: RequiredGroupOption,
     member: Annotated[
-        str | None,
-        typer.Option(help="Which member: its id, or its short name.", show_default="any that is online"),
+        str | None, option(help="Which member: its id, or its short name.", show_default="any that is online")
     ] = None,
     topic: TopicOption = None,
 ) -> None:
@@ -259,14 +257,14 @@ def _redeliver_message(
 
     The exit code is 0 if the member succeeds, and 1 if not.
     """
-    message = admin.messages.find(parse_message_id(message_id), topic)
+    message = admin.messages.find(parse_message_id(message_id), topic, opened=False)
     ids = [each.id for each in admin.groups.members(group)]
     result = admin.messages.redeliver(message, group, None if member is None else resolve_member(member, ids))
     name = short_names(ids).get(result.member, result.member)
     why = f": {result.remark}" if result.remark else ""
     out.print_result(f"{name} of {group} handled it in {result.took_ms} ms: {result.outcome}{why}", **fields_of(result))
     if not result.is_done:
-        raise typer.Exit(ExitCode.FAILED)
+        raise Exit(ExitCode.FAILED)
 
 
 @app.subcommand("resend", "steelyard message resend 7F0000010000AAAABBBB000000000001 --to orders-again")
@@ -276,7 +274,7 @@ def _resend_message(
     out: Output,
     message_id: _MessageIdArgument,
     topic: TopicOption = None,
-    to: Annotated[str | None, typer.Option(help="The topic to send it to.", show_default="its own")] = None,
+    to: Annotated[str | None, option(help="The topic to send it to.", show_default="its own")] = None,
 ) -> None:
     """Send a copy of a message, to its own topic or to another: every group gets it."""
     from steelyard.client.sync.producer import Producer
@@ -306,8 +304,8 @@ def _show_index(
     out: Output,
     topic: TopicArgument,
     queue: Annotated[str, option(metavar="BROKER:ID", help="The queue.")],
-    start: Annotated[int, typer.Option("--from", min=0, help="The first offset.")] = 0,
-    count: Annotated[int, typer.Option(min=1, max=_MAX_INDEX_ROWS, help="The maximum number.")] = 20,
+    start: Annotated[int, option("--from", min=0, help="The first offset.")] = 0,
+    count: Annotated[int, option(min=1, max=_MAX_INDEX_ROWS, help="The maximum number.")] = 20,
     group: Annotated[str | None, option(help="Also whether this group's subscription matches.")] = None,
 ) -> None:
     """Show the consume queue of a queue: position and size of each message in the log, and the hash of its tag."""

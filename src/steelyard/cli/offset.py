@@ -8,8 +8,6 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from steelyard.cli.shared.commands import CommandGroup
 from steelyard.cli.shared.options import (
     DryRunOption,
@@ -18,12 +16,11 @@ from steelyard.cli.shared.options import (
     TopicArgument,
     TopicsOption,
     YesOption,
-    argument,
     confirm,
-    option,
     parse_queue,
 )
 from steelyard.cli.shared.output import Output, columns, fields_of
+from steelyard.cli.shared.parameters import argument, option
 from steelyard.cli.shared.terminal import print_note
 from steelyard.errors import ConfigurationError
 from steelyard.model.formatting import format_time, pluralize, resolve_member, short_names
@@ -73,6 +70,7 @@ def _show_member_offsets(
     "reset",
     "steelyard offset reset billing --to '2 hours ago' --dry-run",
     "steelyard offset reset billing --to first --topic orders --yes",
+    "steelyard offset reset billing --to last --yes    # skips what was not consumed",
     "steelyard offset reset billing --to 1200 --topic orders --queue broker-0:3",
     "steelyard offset reset billing --to -100    # the last 100 of each queue again",
 )
@@ -86,7 +84,7 @@ def _reset_offsets(
     topic: TopicsOption = None,
     queue: Annotated[
         list[str] | None,
-        typer.Option(metavar="BROKER:ID", help="Only this queue; can be repeated.", show_default="all of the topic"),
+        option(metavar="BROKER:ID", help="Only this queue; can be repeated.", show_default="all of the topic"),
     ] = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
@@ -106,19 +104,6 @@ def _reset_offsets(
         queues = [parse_queue(topic[0], each) for each in queue]
         plans = [admin.offsets.plan_reset(group, topic[0], target, queues=queues)]
     _apply_resets(admin, out, plans, dry_run=dry_run, yes=yes)
-
-
-@app.subcommand("skip", "steelyard offset skip billing --dry-run", "steelyard offset skip billing --topic orders --yes")
-def _skip_lag(
-    admin: "Admin",
-    out: Output,
-    group: GroupArgument,
-    topic: TopicsOption = None,
-    dry_run: DryRunOption = False,
-    yes: YesOption = False,
-) -> None:
-    """Skip all messages that a group has not consumed, as reset --to last does."""
-    _apply_resets(admin, out, admin.offsets.plan_resets(group, "last", topic), dry_run=dry_run, yes=yes)
 
 
 @app.subcommand(

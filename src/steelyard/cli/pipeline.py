@@ -14,15 +14,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
-
-import typer
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol
 
 from steelyard.cli.shared.commands import CommandGroup
-from steelyard.cli.shared.options import ClientOptions, argument, option, parse_pairs
+from steelyard.cli.shared.options import ClientOptions, parse_pairs
+from steelyard.cli.shared.parameters import argument, option
 from steelyard.cli.shared.terminal import make_console, stderr_warnings, stop_on_signals
 from steelyard.errors import ConfigurationError
-from steelyard.model.formatting import printable
+from steelyard.model.formatting import pluralize, printable
 from steelyard.model.time_text import parse_duration_s, parse_time
 
 if TYPE_CHECKING:
@@ -51,20 +50,15 @@ _SparkJob = Callable[["SparkSession", Callable[[_PrintableBatch], None], Callabl
 class SparkRunOptions:
     """Spark's master and settings, as options."""
 
+    PANEL: ClassVar = "Spark"
+
     master: Annotated[
         str | None,
-        typer.Option(
-            help="Spark's master: spark://host:7077, yarn, local[2] …",
-            show_default="this machine, all of its cores",
-            rich_help_panel="Spark",
+        option(
+            help="Spark's master: spark://host:7077, yarn, local[2] …", show_default="this machine, all of its cores"
         ),
     ] = None
-    conf: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--conf", metavar="NAME=VALUE", help="A setting of Spark; can be repeated.", rich_help_panel="Spark"
-        ),
-    ] = None
+    conf: Annotated[list[str] | None, option(metavar="NAME=VALUE", help="A setting of Spark; can be repeated.")] = None
 
     def with_few_shuffles(self) -> "SparkRunOptions":
         """Return them; on one machine with as many shuffle partitions as cores, not the default of 200."""
@@ -131,14 +125,14 @@ def _batch_progress(name: str) -> Iterator[Callable[[_PrintableBatch], None]]:
         def report(batch: _PrintableBatch) -> None:
             nonlocal rows
             rows += batch.rows
-            bar.update(line, description=f"{name}: {rows:,} rows; {batch}")
+            bar.update(line, description=f"{name}: {pluralize(rows, 'row')}; {batch}")
 
         yield report
 
 
 app = CommandGroup("pipeline", "Run jobs on topics with Spark, here or on a cluster.")
 _run_commands = CommandGroup("run", "Run one; each has its own --help.")
-app.add_typer(_run_commands)
+app.add_command(_run_commands)
 
 _CHECKPOINTS = "steelyard-checkpoints"
 _HERE = SparkRunOptions()
@@ -155,14 +149,14 @@ _PipelineDryRunOption = Annotated[bool, option("--dry-run", help="Show what woul
 class _StreamArguments:
     """How a job reads its topics, as options."""
 
-    start: Annotated[
-        str, typer.Option(help="Where to begin without a checkpoint: first, last, a time, '2 hours ago'.")
-    ] = "first"
+    start: Annotated[str, option(help="Where to begin without a checkpoint: first, last, a time, '2 hours ago'.")] = (
+        "first"
+    )
     trigger: Annotated[
-        str, typer.Option(help="once (or available-now): up to the present end; 10s: every ten seconds, without end.")
+        str, option(help="once (or available-now): up to the present end; 10s: every ten seconds, without end.")
     ] = "once"
     checkpoint: Annotated[
-        str | None, typer.Option(metavar="DIR", help="The checkpoint directory.", show_default="beside the output")
+        str | None, option(metavar="DIR", help="The checkpoint directory.", show_default="beside the output")
     ] = None
     group: Annotated[str | None, option(help="Commit the progress as this group, so that tools show the lag.")] = None
     source_options: _SourceOption = None
@@ -193,9 +187,8 @@ def _list_pipelines() -> None:
     from steelyard.cli.shared.tables import make_table
 
     table = make_table("pipeline", "what it does")
-    for each in _run_commands.registered_commands:
-        sentence = (each.callback.__doc__ or "").partition("\n")[0] if each.callback else ""
-        table.add_row(each.name, sentence)
+    for name, each in _run_commands.commands.items():
+        table.add_row(name, (each.help or "").partition("\n")[0])
     make_console().print(table)
 
 
@@ -221,7 +214,7 @@ def _archive(
     source: _StreamArguments = _FROM_FIRST,
     merge: Annotated[
         int,
-        typer.Option(metavar="FILES", help="Merge the small files of a day once there are this many; 0 never merges."),
+        option(metavar="FILES", help="Merge the small files of a day once there are this many; 0 never merges."),
     ] = 32,
     dry_run: _PipelineDryRunOption = False,
     spark: SparkRunOptions = _HERE,
@@ -245,7 +238,7 @@ def _archive(
         f"archive {', '.join(topic)}",
         spark,
         lambda running, report, is_stopped: archive.run(running, options, JobControl(report, is_stopped)),
-        lambda rows: f"{rows:,} messages to {options.to}",
+        lambda rows: f"{pluralize(rows, 'message')} to {options.to}",
     )
 
 
@@ -258,13 +251,12 @@ def _aggregate(
     sql: Annotated[str, option(help="The query, or a file with it: SELECT … FROM messages …")],
     to_topic: Annotated[str | None, option(help="Send the result there.")] = None,
     to: Annotated[
-        str | None,
-        typer.Option(metavar="DIR", help="Write the result there, as Parquet.", show_default="print it as JSON"),
+        str | None, option(metavar="DIR", help="Write the result there, as Parquet.", show_default="print it as JSON")
     ] = None,
-    event_time: Annotated[str, typer.Option(help="SQL expression of a message's time.")] = "stored_at",
-    watermark: Annotated[str, typer.Option(metavar="SPAN", help="How late a message may be.")] = "10m",
+    event_time: Annotated[str, option(help="SQL expression of a message's time.")] = "stored_at",
+    watermark: Annotated[str, option(metavar="SPAN", help="How late a message may be.")] = "10m",
     mode: Annotated[
-        str, typer.Option(help="append: a window is emitted once, when it is complete; update: whenever it changes.")
+        str, option(help="append: a window is emitted once, when it is complete; update: whenever it changes.")
     ] = "append",
     source: _StreamArguments = _FROM_FIRST,
     dry_run: _PipelineDryRunOption = False,
@@ -309,7 +301,7 @@ def _aggregate(
                 JobControl(report, is_stopped),
                 show=lambda line: out.print(printable(line), soft_wrap=True),
             ),
-            lambda rows: f"read {rows:,} messages",
+            lambda rows: f"read {pluralize(rows, 'message')}",
         )
 
 
@@ -321,14 +313,13 @@ def _replay(
     source: Annotated[str, option("--from", metavar="DIR", help="What `archive` wrote.")],
     to_topic: Annotated[str, option(help="Where to send it.")],
     rate: Annotated[
-        str | None, typer.Option(help="The maximum rate: 10k/s, 600/min.", show_default="as fast as can be")
+        str | None, option(help="The maximum rate: 10k/s, 600/min.", show_default="as fast as can be")
     ] = None,
     condition: Annotated[
         str | None, option("--where", metavar="SQL", help="Only rows such as: day >= '2026-11-01'.")
     ] = None,
     checkpoint: Annotated[
-        str | None,
-        typer.Option(metavar="DIR", help="The checkpoint directory.", show_default="none: it starts over"),
+        str | None, option(metavar="DIR", help="The checkpoint directory.", show_default="none: it starts over")
     ] = None,
     option: _SourceOption = None,
     dry_run: _PipelineDryRunOption = False,
@@ -352,7 +343,9 @@ def _replay(
             plan, done = replay.plan_replay(running, options)
         make_console().print(_ranges_table(plan.queues))
         long = f", at least {plan.rows / speed:,.0f} s" if speed else ""
-        _print_status(f"{options.job}: {plan.rows:,} rows in {plan.steps:,} steps, {done:,} of them done{long}")
+        _print_status(
+            f"{options.job}: {pluralize(plan.rows, 'row')} in {plan.steps:,} steps, {done:,} of them done{long}"
+        )
         return
     _print_shared_paths(spark.master, *filter(None, [options.source, options.checkpoint]))
     if checkpoint is None:
@@ -361,7 +354,7 @@ def _replay(
         f"replay to {to_topic}",
         spark,
         lambda running, report, is_stopped: replay.run(running, options, JobControl(report, is_stopped)),
-        lambda rows: f"sent {rows:,} messages",
+        lambda rows: f"sent {pluralize(rows, 'message')}",
     )
 
 
@@ -370,9 +363,9 @@ def _balance(
     client: ClientOptions,
     topic: Annotated[str, option(help="The topic.")],
     group: Annotated[
-        str | None, typer.Option(help="Its group: members, lag and moves.", show_default="the messages alone")
+        str | None, option(help="Its group: members, lag and moves.", show_default="the messages alone")
     ] = None,
-    to: Annotated[Path, typer.Option(metavar="FILE", help="The HTML report; the table is written beside it.")] = Path(
+    to: Annotated[Path, option(metavar="FILE", help="The HTML report; the table is written beside it.")] = Path(
         "balance.html"
     ),
     since: Annotated[str | None, option(metavar="TIME", help="Only messages stored since then.")] = None,
@@ -381,13 +374,11 @@ def _balance(
         list[Path] | None,
         option(metavar="FILE", help="What members wrote with `consume --events json`; can be repeated."),
     ] = None,
-    watch: Annotated[str, typer.Option(metavar="SPAN", help="Poll the group this long first.")] = "0s",
-    top: Annotated[int, typer.Option(help="How many of the heaviest keys to name.")] = 20,
+    watch: Annotated[str, option(metavar="SPAN", help="Poll the group this long first.")] = "0s",
+    top: Annotated[int, option(help="How many of the heaviest keys to name.")] = 20,
     key: Annotated[
         str | None,
-        typer.Option(
-            help="What a key is: keys, or the name of a property.", show_default="the sharding key, else keys"
-        ),
+        option(help="What a key is: keys, or the name of a property.", show_default="the sharding key, else keys"),
     ] = None,
     spark: SparkRunOptions = _HERE,
 ) -> None:

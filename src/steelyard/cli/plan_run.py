@@ -6,8 +6,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import click
 import msgspec
-import typer
 from rich.table import Table
 
 from steelyard.balance.assignors import (
@@ -26,7 +26,7 @@ from steelyard.cli.shared.tables import marks_legend, queue_counts, queue_grid, 
 from steelyard.cli.shared.terminal import make_console
 from steelyard.client.admin.group_description import GroupDescription, dry_run_rebalance
 from steelyard.client.sync.admin import Admin
-from steelyard.errors import ConfigurationError
+from steelyard.errors import ConfigurationError, file_error
 from steelyard.model import Queue, sort_queues
 from steelyard.model.formatting import pluralize, printable, resolve_member, short_names, shorten_ids
 
@@ -94,9 +94,7 @@ def _read_file(name: str) -> bytes:
     try:
         return sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
     except OSError as error:
-        raise ConfigurationError(
-            f"the file {name!r} cannot be read ({error.strerror})", next_step="give a JSON file, or - for stdin"
-        ) from error
+        raise file_error(f"the file {name!r} cannot be read", error, "give a JSON file, or - for stdin") from error
 
 
 def example_input(queues: int, members: int) -> _PlanInput:
@@ -165,7 +163,7 @@ def _print_plan_json(plan: AssignmentPlan, explanation: Explanation, **known: ob
         "min": explanation.fewest,
     }
     # As bytes: JSON is UTF-8, whatever the terminal's encoding.
-    typer.echo(msgspec.json.encode(result))
+    click.echo(msgspec.json.encode(result))
 
 
 _MAX_NAMED = 5

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
 from steelyard.cli.shared.commands import CommandGroup
-from steelyard.cli.shared.options import argument
 from steelyard.cli.shared.output import Output, columns, fields_of
+from steelyard.cli.shared.parameters import argument
 from steelyard.cli.shared.terminal import print_note
 from steelyard.model.formatting import format_percent, format_time, pluralize
 

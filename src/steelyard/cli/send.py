@@ -13,28 +13,22 @@ from base64 import b64decode
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import islice, repeat
+from itertools import chain, islice, repeat
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, cast
 
 import msgspec
-import typer
+from click.exceptions import Exit
 
-from steelyard.cli.shared.commands import help_examples
+from steelyard.cli.shared.commands import command
 from steelyard.cli.shared.exit_codes import ExitCode, exit_code_for
 from steelyard.cli.shared.message_output import parse_escapes, parse_format
-from steelyard.cli.shared.options import (
-    ClientOptions,
-    TopicArgument,
-    argument,
-    option,
-    parse_pairs,
-    parse_queue,
-)
+from steelyard.cli.shared.options import ClientOptions, TopicArgument, parse_pairs, parse_queue
 from steelyard.cli.shared.output import Output, OutputFormat, fields_of
+from steelyard.cli.shared.parameters import argument, option
 from steelyard.cli.shared.terminal import ProgressLine, print_error, stderr_warnings
-from steelyard.errors import ConfigurationError, SteelyardError
+from steelyard.errors import ConfigurationError, SteelyardError, file_error
 from steelyard.model import Message, Queue, StoredMessage
 from steelyard.model.formatting import printable
 from steelyard.model.message import KEYS, RESERVED_PROPERTIES, TAGS, UNIQUE_KEY
@@ -130,10 +124,11 @@ class _JsonMessage(msgspec.Struct, forbid_unknown_fields=True):
     reconsume_times: Any = None
 
 
-def from_body(template: MessageTemplate, text: str, count: int) -> Iterator[_MessageToSend]:
-    """Yield one body this many times."""
+def from_bodies(template: MessageTemplate, texts: Iterable[str], count: int) -> Iterator[_MessageToSend]:
+    """Yield a message for each text, and all of them again, ``count`` times in all."""
     # Bytes that are not UTF-8 reach Python as surrogates: this restores them.
-    return repeat(template.make(text.encode(errors="surrogateescape")), count)
+    made = [template.make(text.encode(errors="surrogateescape")) for text in texts]
+    return chain.from_iterable(repeat(made, count))
 
 
 def from_stdin(template: MessageTemplate) -> Iterator[_MessageToSend]:
@@ -153,9 +148,7 @@ def _from_files(template: MessageTemplate, paths: Iterable[Path]) -> Iterator[_M
             with path.open("rb") as file:
                 body = file.read(_MAX_MESSAGE_BYTES + 1)
         except OSError as error:
-            raise ConfigurationError(
-                f"the file {path} cannot be read ({error.strerror})", next_step="give one that can"
-            ) from None
+            raise file_error(f"the file {path} cannot be read", error, "give one that can") from None
         if len(body) > _MAX_MESSAGE_BYTES:
             raise ConfigurationError(
                 f"the file {path} has more than {_MAX_MESSAGE_BYTES} bytes", next_step="a message cannot; send less"
@@ -378,7 +371,7 @@ class _SendResults:
         }
 
 
-@help_examples(
+@command(
     "steelyard send orders --body hello --tags paid --keys order-1",
     "kubectl logs shop | steelyard send orders --lines",
     "steelyard send orders --file order.json --property region=eu",
@@ -389,13 +382,13 @@ def send(
     client: ClientOptions,
     topic: TopicArgument,
     source: Annotated[str | None, argument(metavar="[-]", help="-: all of stdin is one body.")] = None,
-    body: Annotated[str | None, option(help="The body, as text.")] = None,
+    body: Annotated[list[str] | None, option(help="The body, as text; can be repeated for several messages.")] = None,
     file: Annotated[
         list[Path] | None, option(help="The body is in this file; can be repeated for several messages.")
     ] = None,
-    lines: Annotated[bool, option("--lines", help="Each line of stdin is a message.")] = False,
+    lines: Annotated[bool, option(help="Each line of stdin is a message.")] = False,
     delimiter: Annotated[
-        str, typer.Option(metavar="TEXT", help=r"With --lines: what ends one, such as '\0'; \t and \xNN too.")
+        str, option(metavar="TEXT", help=r"With --lines: what ends one, such as '\0'; \t and \xNN too.")
     ] = r"\n",
     key_delimiter: Annotated[
         str | None,
@@ -417,12 +410,12 @@ def send(
     delay: Annotated[str | None, option(metavar="SPAN", help="Deliver it only after 30s, 2h …")] = None,
     count: Annotated[
         int | None,
-        typer.Option(
+        option(
             min=0, help="Send --body this many times; of lines, the maximum number.", show_default="1, or all lines"
         ),
     ] = None,
     rate: Annotated[float | None, option(min=0.001, help="The maximum number of messages a second.")] = None,
-    group: Annotated[str, typer.Option(help="The producer group.")] = "DEFAULT_PRODUCER",
+    group: Annotated[str, option(help="The producer group.")] = "DEFAULT_PRODUCER",
     pattern: Annotated[
         str | None,
         option(
@@ -432,14 +425,12 @@ def send(
             "also: %k keys, %g tag, %h properties, %s body, %S its bytes.",
         ),
     ] = None,
-    output: Annotated[
-        OutputFormat, typer.Option("--output", "-o", help="Output format of the result.")
-    ] = OutputFormat.TABLE,
+    output: Annotated[OutputFormat, option("-o", help="Output format of the result.")] = OutputFormat.TABLE,
 ) -> None:
     """Send messages: one, many, or a pipe."""
     if source not in (None, "-"):
         raise ConfigurationError(f"{source!r} is not expected here", next_step=f"to send it, write: --body {source!r}")
-    ways = [body is not None, bool(file), lines, as_json, source == "-"]
+    ways = [bool(body), bool(file), lines, as_json, source == "-"]
     if sum(ways) != 1:
         what = "there is nothing to send" if not any(ways) else "several sources are given"
         raise ConfigurationError(what, next_step="give one of --body TEXT, --file PATH, --lines, --json and -")
@@ -454,8 +445,8 @@ def send(
         parse_pairs(properties, "property"),
         None if queue is None else parse_queue(topic, queue),
     )
-    if body is not None:
-        messages = from_body(wanted, body, 1 if count is None else count)
+    if body:
+        messages = from_bodies(wanted, body, 1 if count is None else count)
     elif file:
         messages = _from_files(wanted, file)
     elif source == "-":
@@ -471,7 +462,7 @@ def send(
     # Not in batches: those are faster, but all messages of a batch go to one queue and so to one member.
     with stderr_warnings(), Producer(client.config(), group) as producer:
         results = _SendResults(topic, receipts)
-        raise typer.Exit(_send_all(producer, messages, results, rate, Output(output)))
+        raise Exit(_send_all(producer, messages, results, rate, Output(output)))
 
 
 def _line_format(delimiter: str, key_delimiter: str | None) -> LineFormat:

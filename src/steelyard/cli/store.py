@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
-import typer
+from click.exceptions import Exit
 
 from steelyard.cli.shared.commands import CommandGroup
 from steelyard.cli.shared.message_output import message_format
-from steelyard.cli.shared.options import argument, option
+from steelyard.cli.shared.options import LineOutput
 from steelyard.cli.shared.output import Output
+from steelyard.cli.shared.parameters import argument, option
 from steelyard.cli.shared.terminal import ProgressLine, make_console
 from steelyard.errors import ConfigurationError, NotAStore
 from steelyard.model import StoredMessage
@@ -45,6 +46,7 @@ def _verify(out: Output, directory: _DirectoryArgument) -> None:
     from steelyard.serve.disks import RealDisk
     from steelyard.store.verify import verify_store
 
+    _check_is_no_parent(directory)
     progress = ProgressLine()
     report = verify_store(
         RealDisk(directory, read_only=True),
@@ -61,7 +63,7 @@ def _verify(out: Output, directory: _DirectoryArgument) -> None:
         findings = [msgspec.structs.asdict(finding) for finding in report.findings]
         values = {**msgspec.structs.asdict(report), "findings": findings}
         out.print_object({"directory": directory, "sound": report.is_sound, **values})
-    raise typer.Exit(0 if report.is_sound else _EXIT_DAMAGED)
+    raise Exit(0 if report.is_sound else _EXIT_DAMAGED)
 
 
 def _verify_summary(directory: str, report: "VerificationReport") -> str:
@@ -88,6 +90,7 @@ def _index(out: Output, directory: _DirectoryArgument) -> None:
     from steelyard.store.options import StoreOptions
     from steelyard.store.store import Store
 
+    _check_is_no_parent(directory)
     if COMMIT_LOG_FOLDER not in RealDisk(directory, read_only=True).names(""):
         raise NotAStore(
             f"the directory {directory} has no {COMMIT_LOG_FOLDER}", next_step="give one that a broker wrote"
@@ -114,6 +117,17 @@ def _index(out: Output, directory: _DirectoryArgument) -> None:
         out.print_object({"directory": directory, "bytes": store.end - start})
 
 
+def _check_is_no_parent(directory: str | Path) -> None:
+    """Raise for a directory that brokers' directories are in, such as that of `steelyard up`."""
+    from steelyard.store.commit_log import COMMIT_LOG_FOLDER
+
+    below = sorted(str(path.parent) for path in Path(directory).glob(f"*/{COMMIT_LOG_FOLDER}"))
+    if below and not (Path(directory) / COMMIT_LOG_FOLDER).exists():
+        raise NotAStore(
+            f"{directory} is no broker's directory", next_step=f"those of brokers are in it: {', '.join(below)}"
+        )
+
+
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
@@ -125,11 +139,11 @@ def _now_ms() -> int:
     "steelyard store cat ~/store/compaction/compactionLog/orders/0/00000000000000000000",
 )
 def _cat(
+    shown: LineOutput,
     directory: Annotated[Path, argument(metavar="DIR|FILE", help="A broker's directory, or one file of a log.")],
     topic: Annotated[str | None, option(help="Only messages of this topic.")] = None,
     queue: Annotated[int | None, option(help="Only this queue of the topic.")] = None,
     start: Annotated[int | None, option("--from", help="Only from this offset of the queue on.")] = None,
-    as_json: Annotated[bool, option("--json", help="Print one JSON object a line.")] = False,
     pattern: Annotated[
         str | None,
         option(
@@ -147,7 +161,7 @@ def _cat(
         raise ConfigurationError("--queue is a number within a topic", next_step="give --topic too")
     if start is not None and queue is None:
         raise ConfigurationError("--from is an offset of one queue", next_step="give --topic and --queue too")
-    if as_json and pattern is not None:
+    if shown.is_json and pattern is not None:
         raise ConfigurationError("--json and --format exclude each other", next_step="give one of them")
     name = topic.encode(errors="surrogateescape") if topic is not None else None
 
@@ -157,11 +171,12 @@ def _cat(
     def is_wanted(found: "ScannedRecord") -> bool:
         return (name is None or found.topic == name) and (queue is None or found.queue_id == queue)
 
+    _check_is_no_parent(directory)
     if directory.is_file():
         found = dump_file(RealDisk(directory.parent, read_only=True), directory.name, is_wanted)
     else:
         found = dump_messages(RealDisk(directory, read_only=True), is_wanted)
-    write = message_format(pattern, as_json=as_json)
+    write = message_format(pattern, as_json=shown.is_json)
     sys.stdout.flush()
     out = sys.stdout.buffer
     damages = 0
@@ -173,4 +188,4 @@ def _cat(
             # Not through rich, which is ten times slower.
             out.write(write(each))
     out.flush()
-    raise typer.Exit(_EXIT_DAMAGED if damages else 0)
+    raise Exit(_EXIT_DAMAGED if damages else 0)

@@ -9,8 +9,6 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from steelyard.cli.shared.commands import CommandGroup
 from steelyard.cli.shared.options import (
     BrokersOption,
@@ -19,15 +17,14 @@ from steelyard.cli.shared.options import (
     TopicArgument,
     TopicPermission,
     YesOption,
-    argument,
     confirm,
-    option,
     parse_pairs,
 )
 from steelyard.cli.shared.output import Output, columns, fields_of
+from steelyard.cli.shared.parameters import argument, option
 from steelyard.cli.shared.terminal import print_note
 from steelyard.errors import ConfigurationError, RequestNotSupported, SteelyardError
-from steelyard.model.formatting import format_time
+from steelyard.model.formatting import format_time, pluralize
 
 if TYPE_CHECKING:
     from steelyard.client.admin.topic_plan import TopicChangePlan
@@ -54,9 +51,9 @@ def _list_topics(
     admin: "Admin",
     out: Output,
     pattern: Annotated[str | None, argument(metavar="[PATTERN]", help="Only names like this: 'order*'.")] = None,
-    system: Annotated[bool, option("--system", help="Also system topics, and retry topics of groups.")] = False,
+    system: Annotated[bool, option(help="Also system topics, and retry topics of groups.")] = False,
     cluster: ClusterOption = None,
-    groups: Annotated[bool, option("--groups", help="Also the groups that read each; slower.")] = False,
+    groups: Annotated[bool, option(help="Also the groups that read each; slower.")] = False,
 ) -> None:
     """List topics."""
     found = [
@@ -104,7 +101,8 @@ def _show_topic(admin: "Admin", out: Output, topic: TopicArgument) -> None:
         groups = ", ".join(admin.topics.groups(topic)) or "no group"
         permissions = ", ".join(sorted({TopicPermission.from_permission(each.permission) for each in view.counts}))
         print_note(
-            f"{topic}: {view.messages} messages in {len(view.queues)} queues on {', '.join(view.brokers)}; "
+            f"{topic}: {pluralize(view.messages, 'message')} in {pluralize(len(view.queues), 'queue')} on "
+            f"{', '.join(view.brokers)}; "
             f"permission {permissions}; read by {groups}"
         )
         if view.order:
@@ -117,10 +115,10 @@ def _create_topic(
     admin: "Admin",
     out: Output,
     topic: _NewTopicArgument,
-    queues: Annotated[int, typer.Option(min=1, help="Queues on each broker.")] = 8,
-    may: Annotated[TopicPermission, typer.Option(help="What clients may do with it.")] = TopicPermission.READ_WRITE,
+    queues: Annotated[int, option(min=1, help="Queues on each broker.")] = 8,
+    may: Annotated[TopicPermission, option(help="What clients may do with it.")] = TopicPermission.READ_WRITE,
     order: Annotated[
-        bool, option("--order", help="Fix its list of queues, so that a key keeps its queue when brokers leave.")
+        bool, option(help="Fix its list of queues, so that a key keeps its queue when brokers leave.")
     ] = False,
     attribute: _AttributesOption = None,
     broker: BrokersOption = None,
@@ -145,7 +143,7 @@ def _add_queues(
     admin: "Admin",
     out: Output,
     topic: TopicArgument,
-    to: Annotated[int, option("--to", min=1, help="Queues it will have on each broker.")],
+    to: Annotated[int, option(min=1, help="Queues it will have on each broker.")],
 ) -> None:
     """Add queues to a topic, on each broker that has it."""
     _print_topic(out, admin.topics.add_queues(topic, to))
@@ -235,9 +233,10 @@ def _delete_topic(
     view = admin.topics.describe(topic)
     groups = admin.topics.groups(topic)
     readers = f"; it is read by {', '.join(groups)}" if groups else ""
-    confirm(f"topic {topic!r} has {view.messages} messages, which would be deleted with it{readers}", yes)
+    confirm(f"topic {topic!r} has {pluralize(view.messages, 'message')}, which would be deleted with it{readers}", yes)
     admin.topics.delete(topic, cluster=cluster)
-    out.print_result(f"topic {topic} is deleted, with {view.messages} messages", topic=topic, messages=view.messages)
+    count = pluralize(view.messages, "message")
+    out.print_result(f"topic {topic} is deleted, with {count}", topic=topic, messages=view.messages)
 
 
 @app.subcommand("route", "steelyard topic route orders")
@@ -313,7 +312,7 @@ def _order_topic(
             help="Fix the list to this number of queues of a broker; can be repeated. 'all' for those it has now.",
         ),
     ] = None,
-    clear: Annotated[bool, option("--clear", help="Remove the list.")] = False,
+    clear: Annotated[bool, option(help="Remove the list.")] = False,
 ) -> None:
     """Show, fix or clear the list of queues of an ordered topic.
 
@@ -341,7 +340,7 @@ def _order_topic(
 
 def _print_topic(out: Output, topic: "TopicDescription") -> None:
     out.print_result(
-        f"topic {topic.name} has {len(topic.queues)} queues on {', '.join(topic.brokers)}",
+        f"topic {topic.name} has {pluralize(len(topic.queues), 'queue')} on {', '.join(topic.brokers)}",
         topic=topic.name,
         queues=len(topic.queues),
         brokers=topic.brokers,
@@ -379,7 +378,8 @@ def _unreadable_queues_text(admin: "Admin", plan: "TopicChangePlan") -> str | No
         if hidden:
             queues = admin.topics.describe(topic).queues
             left = sum(each.messages for each in queues if (each.queue.broker, each.queue.queue_id) in hidden)
-            sentences.append(f"{len(hidden)} queues of topic {topic!r} with {left} messages could not be read any more")
+            what = f"{pluralize(len(hidden), 'queue')} of topic {topic!r} with {pluralize(left, 'message')}"
+            sentences.append(f"{what} could not be read any more")
     return "; ".join(sentences) or None
 
 

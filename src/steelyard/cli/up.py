@@ -11,16 +11,16 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
-import typer
+from click.exceptions import Exit
 
-from steelyard.cli.shared.commands import help_examples
+from steelyard.cli.shared.commands import command
 from steelyard.cli.shared.exit_codes import ExitCode
-from steelyard.cli.shared.options import TOKEN_VARIABLE, option
+from steelyard.cli.shared.options import TOKEN_VARIABLE, LineOutput
+from steelyard.cli.shared.parameters import option
 from steelyard.cli.shared.terminal import print_error
 from steelyard.errors import ConfigurationError, StoreError, TransportError, how_to_install
 
@@ -39,86 +39,84 @@ class FlushMode(StrEnum):
     ASYNC = "async"
 
 
-_broker_option = partial(typer.Option, rich_help_panel="Brokers")
-_dashboard_option = partial(typer.Option, rich_help_panel="Dashboard")
-
-
-@help_examples(
+@command(
     "steelyard up",
     "steelyard up --brokers 2 --memory",
     "steelyard up --port 0 --json",
     "steelyard up --join mq-1:9876 --port 10950",
 )
 def up(
-    brokers: Annotated[int, typer.Option(help="How many brokers.")] = 1,
+    out: LineOutput,
+    brokers: Annotated[int, option(help="How many brokers.")] = 1,
     port: Annotated[
         int | None,
-        typer.Option(help="The name server's port; brokers follow. 0: any free ones.", show_default="9876 and 10911"),
+        option(help="The name server's port; brokers follow. 0: any free ones.", show_default="9876 and 10911"),
     ] = None,
-    data: Annotated[Path | None, typer.Option(help="The data directory.", show_default=str(_DEFAULT_DATA_DIR))] = None,
-    memory: Annotated[bool, option("--memory", help="Keep everything in memory.")] = False,
+    data: Annotated[Path | None, option(help="The data directory.", show_default=str(_DEFAULT_DATA_DIR))] = None,
+    memory: Annotated[bool, option(help="Keep everything in memory.")] = False,
     flush: Annotated[
-        FlushMode, typer.Option(help="async: acknowledge a send once it is in the log; sync: once it is on disk.")
+        FlushMode, option(help="async: acknowledge a send once it is in the log; sync: once it is on disk.")
     ] = FlushMode.ASYNC,
-    as_json: Annotated[bool, option("--json", help="Print one line of JSON when ready.")] = False,
-    namesrv_only: Annotated[bool, option("--namesrv-only", help="Run a name server and no broker.")] = False,
+    namesrv_only: Annotated[bool, option(help="Run a name server and no broker.")] = False,
     join: Annotated[str | None, option(metavar="ADDR", help="Run brokers for these name servers (a:1;b:2).")] = None,
-    host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
+    host: Annotated[str, option(help="The address to listen at.")] = "127.0.0.1",
     advertise: Annotated[str | None, option(help="The address that clients connect to, if it differs.")] = None,
-    insecure_allow_remote: Annotated[
-        bool, option("--insecure-allow-remote", help="Allow other machines: there is no password.")
-    ] = False,
+    insecure_allow_remote: Annotated[bool, option(help="Allow other machines: there is no password.")] = False,
     broker_name: Annotated[
-        str | None, typer.Option(help="The broker's name, or the prefix of several names.", show_default="broker-0")
+        str | None, option(help="The broker's name, or the prefix of several names.", show_default="broker-0")
     ] = None,
-    cluster: Annotated[str, typer.Option(help="The cluster's name.")] = "DefaultCluster",
+    cluster: Annotated[str, option(help="The cluster's name.")] = "DefaultCluster",
     no_auto_create_topics: Annotated[
-        bool, _broker_option("--no-auto-create-topics", help="Reject a send to a topic that does not exist.")
+        bool, option(panel="Brokers", help="Reject a send to a topic that does not exist.")
     ] = False,
     default_topic_queues: Annotated[
         int | None,
-        _broker_option(
-            metavar="N",
+        option(
+            panel="Brokers",
             help="Maximum queues of a topic created by its first send; clients ask for 4.",
             show_default="as it was, 8 at first",
         ),
     ] = None,
     refuse_duplicates: Annotated[
-        bool,
-        _broker_option("--refuse-duplicates", help="Reject a member with the client id of another one in its group."),
+        bool, option(panel="Brokers", help="Reject a member with the client id of another one in its group.")
     ] = False,
     refuse_unequal: Annotated[
-        bool, _broker_option("--refuse-unequal", help="Reject a member whose subscriptions differ from its group.")
+        bool, option(panel="Brokers", help="Reject a member whose subscriptions differ from its group.")
     ] = False,
     no_notices: Annotated[
-        bool, _broker_option("--no-notices", help="Do not notify members when their group changes: they poll.")
+        bool, option(panel="Brokers", help="Do not notify members when their group changes: they poll.")
     ] = False,
     dashboard_port: Annotated[
         int | None,
-        _dashboard_option(help="The dashboard's port. 0: any free one.", show_default="9877, or any that is free"),
+        option(
+            panel="Dashboard", help="The dashboard's port. 0: any free one.", show_default="9877, or any that is free"
+        ),
     ] = None,
-    no_dashboard: Annotated[bool, _dashboard_option("--no-dashboard", help="Serve no dashboard.")] = False,
+    no_dashboard: Annotated[bool, option(panel="Dashboard", help="Serve no dashboard.")] = False,
     dashboard_token: Annotated[
         str | None,
-        _dashboard_option(
+        option(
+            panel="Dashboard",
             envvar=TOKEN_VARIABLE,
             help="Access token for browsers; safer in the environment than here.",
             show_default="a new one each time",
-            show_envvar=True,
         ),
     ] = None,
     dashboard_read_only: Annotated[
-        bool, _dashboard_option("--dashboard-read-only", help="Allow no changes through the dashboard.")
+        bool, option(panel="Dashboard", help="Allow no changes through the dashboard.")
     ] = False,
     dashboard_also_as: Annotated[
         list[str] | None,
-        _dashboard_option(
-            metavar="NAME", help="Another host name of the dashboard, such as that of a proxy; can be repeated."
+        option(
+            panel="Dashboard",
+            metavar="NAME",
+            help="Another host name of the dashboard, such as that of a proxy; can be repeated.",
         ),
     ] = None,
     dashboard_audit: Annotated[
         Path | None,
-        _dashboard_option(
+        option(
+            panel="Dashboard",
             metavar="FILE",
             help="Append a line to this file for every change made through the dashboard.",
             show_default=False,
@@ -158,7 +156,7 @@ def up(
         audit_file=dashboard_audit,
         **given,
     )
-    announce = _announce_json if as_json else _announce
+    announce = _announce_json if out.is_json else _announce
     with _server_log_on_stderr():
         dashboard = None
         try:
@@ -173,7 +171,7 @@ def up(
                 notices=not no_notices,
             )
         except (StoreError, TransportError) as error:
-            raise typer.Exit(print_error(str(error), ExitCode.FAILED)) from None
+            raise Exit(print_error(str(error), ExitCode.FAILED)) from None
         finally:
             if dashboard is not None:
                 dashboard.stop()

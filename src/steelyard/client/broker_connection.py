@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from copy import copy
+from errno import ECONNREFUSED
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
@@ -67,6 +68,8 @@ class BrokerConnection:
         self.addresses = tuple(addresses)
         self.failures = 0
         """Connections that were lost, or failed to open, since the server last answered."""
+        self.refusals = 0
+        """Attempts in a row that were refused: nothing listens there."""
         self.version = 0
         """The version in its last command; 0 before the first."""
         self.last_error = ""
@@ -263,6 +266,7 @@ class BrokerConnection:
             )
         except SteelyardError as error:
             self._connecting = None
+            self.refusals = self.refusals + 1 if getattr(error, "errno", None) == ECONNREFUSED else 0
             self.last_error = error.what
             self.last_advice = "" if error.next_step == CannotConnect.next_step else error.next_step
             self._connect_failed(error)

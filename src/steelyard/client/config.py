@@ -56,6 +56,8 @@ class ClientConfig:
     """A part of the client id, for people to recognise it by, and for strategies that have settings per member."""
     timeout_s: float = field(default=5.0, kw_only=True)
     """How long to try to connect to a name server at the start."""
+    retry_refused: bool = field(default=True, kw_only=True)
+    """Whether to try again during that time if all name servers refuse the connection, since one may be starting."""
     name_servers: tuple[str, ...] = field(init=False, default=())
 
     def __post_init__(self) -> None:
@@ -92,6 +94,11 @@ class ClientConfig:
         if not self.access_key or not self.secret_key:
             return None
         return Credentials(self.access_key, self.secret_key, self.token)
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What must not be written anywhere, the longest first: one may be part of another."""
+        return tuple(sorted(filter(None, (self.access_key, self.secret_key, self.token)), key=len, reverse=True))
 
     def tls_context(self) -> "ssl.SSLContext | None":
         """Return the TLS context of connections; None without TLS."""

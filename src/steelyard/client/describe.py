@@ -10,17 +10,19 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from steelyard.balance.group.events import UnreadableMessage
 from steelyard.client.admin.offsets import QueueOffsets
-from steelyard.client.consumer.decompression import decompress_message
+from steelyard.client.pull_consumer.queue_browser import PREVIEW_BYTES
 from steelyard.client.times import from_epoch_ms
+from steelyard.diagnostics.topic import measure_skew
 from steelyard.model import Queue, StoredMessage
-from steelyard.model.formatting import format_percent
+from steelyard.model.formatting import format_percent, pluralize
 from steelyard.model.message import RESERVED_PROPERTIES
 from steelyard.protocol.send import DELAY_LEVELS_MS
 from steelyard.wire import property_names as names
+from steelyard.wire.compression import decompress_prefix
 from steelyard.wire.message_ids import parse_grpc_key, parse_offset_id, parse_unique_key
-from steelyard.wire.sysflag import COMPRESSED, TRANSACTION_BITS, TransactionFlag
+from steelyard.wire.stored_messages import BODY_ERRORS, unseal_message
+from steelyard.wire.sysflag import COMPRESSED, SEALED, TRANSACTION_BITS, TransactionFlag
 
 _TRANSACTIONS = {
     TransactionFlag.PREPARED: "half",
@@ -106,8 +108,15 @@ def message_history(message: StoredMessage) -> MessageHistory:
 
 
 def _unreadable(message: StoredMessage) -> str | None:
-    found = decompress_message(message)
-    return found.why if isinstance(found, UnreadableMessage) else message.properties.get(names.UNREADABLE_REASON)
+    # Damage behind the first megabyte is found by readers only: a description must not take 16 MiB.
+    try:
+        if message.sys_flag & COMPRESSED and message.body:
+            decompress_prefix(message.body, message.sys_flag, PREVIEW_BYTES)
+        elif message.sys_flag & SEALED:
+            unseal_message(message)
+    except BODY_ERRORS as error:
+        return str(error)
+    return message.properties.get(names.ERROR) if names.UNREADABLE_SYS_FLAG in message.properties else None
 
 
 def _integer_property(found: Mapping[str, str], name: str) -> int | None:
@@ -158,8 +167,6 @@ def describe_message_id(message_id: str, now: datetime) -> dict[str, object]:
     }
 
 
-_HOT_QUEUE_FACTOR = 2.0
-_HOT_BROKER_FACTOR = 1.5
 _MIN_PER_QUEUE = 10
 
 
@@ -175,12 +182,12 @@ def describe_skew(queues: Sequence[QueueOffsets]) -> str:
         return "it is empty"
     low, high = min(counts), max(counts)
     if low == high:
-        return f"messages lie evenly: {low} in each of {len(counts)} queues"
+        return f"messages lie evenly: {low} in each of {pluralize(len(counts), 'queue')}"
     if total < _MIN_PER_QUEUE * len(counts):
         return f"messages are too few to say how evenly they lie: {low} to {high} in a queue"
     parts = list(_uneven({each.queue: each.messages for each in queues}, "has", "of all messages"))
     if empty := counts.count(0):
-        parts.append(f"{empty} of {len(counts)} queues are empty")
+        parts.append(f"{empty} of {pluralize(len(counts), 'queue')} {'is' if empty == 1 else 'are'} empty")
     return "; ".join(parts) or f"messages lie evenly enough: {low} to {high} in a queue"
 
 
@@ -201,17 +208,20 @@ def describe_hot_queues(received: Mapping[Queue, int]) -> str | None:
 
 def _uneven(weights: Mapping[Queue, int], has: str, of_all: str) -> Iterator[str]:
     """Describe which queue, and which broker, has far more than its share."""
-    total = sum(weights.values())
-    fullest, most = max(weights.items(), key=lambda item: item[1], default=(None, 0))
-    times = most * len(weights) / total if total else 0.0
-    if fullest is not None and times >= _HOT_QUEUE_FACTOR:
+    weighed = measure_skew(weights)
+    if weighed.busiest is not None and weighed.is_uneven:
         yield (
-            f"queue {fullest.queue_id} of {fullest.broker} {has} {format_percent(most, total)} {of_all}, "
-            f"{times:.1f} times its share"
+            f"queue {weighed.busiest.queue_id} of {weighed.busiest.broker} {has} "
+            f"{format_percent(weighed.max_load, weighed.total)} {of_all}, {weighed.ratio:.1f} times its share"
         )
     held: dict[str, list[int]] = {}
     for queue, weight in weights.items():
         held.setdefault(queue.broker, []).append(weight)
-    for broker, mine in held.items():
-        if len(held) > 1 and total and sum(mine) * len(weights) >= _HOT_BROKER_FACTOR * total * len(mine):
-            yield f"{broker} {has} {format_percent(sum(mine), total)} {of_all} in {len(mine)} of {len(weights)} queues"
+    # A broker counts for as much as one of its queues holds on average.
+    brokers = measure_skew({broker: sum(mine) / len(mine) for broker, mine in held.items()})
+    if brokers.busiest is not None and brokers.is_uneven:
+        mine = held[brokers.busiest]
+        yield (
+            f"{brokers.busiest} {has} {format_percent(sum(mine), weighed.total)} {of_all} "
+            f"in {len(mine)} of {len(weights)} queues"
+        )

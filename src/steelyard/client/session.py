@@ -169,14 +169,15 @@ class Session:
         self.spawn(self._run_periodic())
 
     async def _connect_name_server(self) -> None:
-        self.name_server_connection.connect()
-        end_s = self.loop.time() + self.config.timeout_s
+        connection, config = self.name_server_connection, self.config
+        connection.connect()
+        end_s = self.loop.time() + config.timeout_s
         pause_s = _FIRST_POLL_S
-        while not self.name_server_connection.is_open:
-            if self.loop.time() >= end_s:
-                connection = self.name_server_connection
+        while not connection.is_open:
+            is_refused = not config.retry_refused and connection.refusals >= len(config.name_servers)
+            if is_refused or self.loop.time() >= end_s:
                 raise NoNameServer(
-                    f"no name server of {self.config} was reached in {self.config.timeout_s:g} s "
+                    f"no name server of {config} was reached{'' if is_refused else f' in {config.timeout_s:g} s'} "
                     f"({connection.last_error or 'no answer'})",
                     next_step=connection.last_advice
                     or "check the address, and that a name server runs there, such as: steelyard up",

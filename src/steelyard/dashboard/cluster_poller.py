@@ -8,7 +8,6 @@ is pure: what was polled goes in, and a snapshot is made of it on demand.
 
 import asyncio
 import logging
-import re
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -20,7 +19,7 @@ from steelyard.client.admin.admin import Admin
 from steelyard.client.admin.brokers import BrokerThroughput
 from steelyard.client.admin.group_description import GroupDescription
 from steelyard.client.admin.topics import TopicDescription, TopicKind, TopicSummary
-from steelyard.client.diagnostics import describe_settled_group, is_transient
+from steelyard.client.cluster_facts import describe_settled_group
 from steelyard.dashboard import diagnostics
 from steelyard.dashboard.cluster_snapshot import (
     DashboardSnapshot,
@@ -36,6 +35,7 @@ from steelyard.dashboard.cluster_snapshot import (
 from steelyard.dashboard.context import DashboardContext
 from steelyard.dashboard.polling import PollFailure
 from steelyard.dashboard.rates import PollQueue, RateMeter
+from steelyard.diagnostics.group import is_transient
 from steelyard.errors import SteelyardError
 from steelyard.model import Queue
 from steelyard.model.finding import Finding
@@ -51,8 +51,6 @@ _BUSY_MS = 60_000
 _DEAD_WINDOW_MS = 600_000
 _ASK_INTERVAL_MS = 10_000  # how long members of a group are not asked again
 _MEMBER_VIEW_TTL_MS = 180_000  # how long the answers of members are valid
-_BROKER_KIND = "reported by a broker"
-_PORT = re.compile(r":\d+")
 _MAX_ROWS = 20_000  # topics, or groups, that are kept
 
 
@@ -189,7 +187,7 @@ class PolledCluster:
             found |= {each.kind: each for each in record.member_view.findings}
             notes = tuple(dict.fromkeys((*notes, *record.member_view.notes)))
         names = short_names(view.owned())
-        warnings = _deduplicated(_with_short_names(each, names) for each in found.values())
+        warnings = tuple(_with_short_names(each, names) for each in found.values())
         record.meter.add(view.at_ms, {each.queue: each.committed for each in view.queues if each.committed is not None})
         record.view, record.warnings, self._snapshot = view, warnings, None
         record.row = group_row(view, warnings, tuple(shorten_ids(each, names) for each in notes), record.meter.rate)
@@ -264,19 +262,15 @@ class PolledCluster:
         return replace(row, dead_letters=messages)
 
     def _warnings(self, topics: dict[str, TopicRow]) -> Iterable[WarningRow]:
-        yield from diagnostics.broker_warnings(self._brokers)
-        yield from diagnostics.gone_broker_warnings(self._gone, self._at_ms)
-        for record in self._groups.values():
-            yield from diagnostics.group_warnings(record.row, record.warnings)
+        yield from diagnostics.broker_warnings(self._brokers, self._gone, self._at_ms)
+        for group, seen in self._groups.items():
+            yield from (diagnostics.warning_row("group", group, finding) for finding in seen.warnings)
         for name, topic in self._topics.items():
             if topic.listed.kind is TopicKind.DEAD and topic.view is not None:
                 grown, span_ms = sum(topic.meter.growth().values()), topic.meter.span_ms
-                group = name.removeprefix(DLQ_PREFIX)
-                found = diagnostics.dead_letter_warning(
-                    group, topic.view.messages, topic.row.stored_ms, grown, span_ms, self._at_ms
+                yield from diagnostics.dead_letter_warnings(
+                    name.removeprefix(DLQ_PREFIX), topic.view.messages, topic.row.stored_ms, grown, span_ms, self._at_ms
                 )
-                if found is not None:
-                    yield found
         yield from diagnostics.topic_warnings(topics.values())
 
 
@@ -288,18 +282,9 @@ def _with_readers(record: _TopicRecord, groups: tuple[str, ...]) -> TopicRow:
 
 
 def _with_short_names(warning: Finding, names: Mapping[str, str]) -> Finding:
-    """Return a finding with short names; those of our brokers have whole ids and no kind."""
-    if warning.kind == warning.message:
-        return replace(warning, kind=_BROKER_KIND)
-    return replace(warning, message=shorten_ids(warning.message, names))
-
-
-def _deduplicated(found: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Leave out what another broker reported already: it sees the same with other ports."""
-    unique: dict[str, Finding] = {}
-    for each in found:
-        unique.setdefault(_PORT.sub("", each.message) if each.kind == _BROKER_KIND else each.message, each)
-    return tuple(unique.values())
+    """Return a finding with short names."""
+    what, step = (shorten_ids(text, names) for text in (warning.message, warning.next_step))
+    return replace(warning, message=what, next_step=step)
 
 
 def _needs_members(record: _GroupRecord) -> bool:

@@ -29,6 +29,8 @@ class ServerRow(Struct, frozen=True, kw_only=True):
     in_rate: float | None = None  # messages stored per second
     out_rate: float | None = None  # messages delivered per second
     disk_used: float | None = None  # the share of its disk that is full, from 0 to 1
+    refusal: str | None = None  # why it rejects messages
+    answer_ms: int | None = None  # how long it took to report that
     problem: str | None = None  # why it does not answer
 
 
@@ -73,6 +75,7 @@ class WarningRow(Struct, frozen=True):
     kind: str  # a stable word for the problem, the same for all that have it
     sentence: str
     is_severe: bool = False  # whether messages are lost, late or rejected because of it
+    evidence: Mapping[str, float] = field(default_factory=dict)  # the numbers behind it, by name
 
 
 class RatePoint(Struct, frozen=True, array_like=True):
@@ -110,6 +113,8 @@ def server_row(flow: BrokerThroughput, in_rate: float | None, out_rate: float | 
         in_rate=flow.in_tps if in_rate is None else in_rate,
         out_rate=flow.out_tps if out_rate is None else out_rate,
         disk_used=flow.disk_used,
+        refusal=flow.refusal,
+        answer_ms=flow.took_ms,
         problem=flow.problem,
     )
 
@@ -144,7 +149,7 @@ def group_row(
         queues=len(users) or None,
         lag=None if view.broadcast else view.lag,
         out_rate=None if view.broadcast else rate,
-        warnings=tuple(each.message for each in warnings),
+        warnings=tuple(map(str, warnings)),
         notes=notes,
         at_ms=view.at_ms,
     )

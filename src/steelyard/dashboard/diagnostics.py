@@ -1,88 +1,64 @@
-"""What looks wrong in a cluster, by its snapshot: a sentence each, and what it is about. Pure: rows in, warnings out.
-
-Problems inside a group were found before (balance/group/diagnostics.py, broker/group_warnings.py).
-"""
+"""What looks wrong in a snapshot: rows in, findings of `steelyard.diagnostics` out, as the dashboard shows them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from steelyard.client.times import from_epoch_ms
 from steelyard.dashboard.cluster_snapshot import GroupRow, ServerRow, TopicRow, WarningRow
+from steelyard.diagnostics.group import dead_letters
+from steelyard.diagnostics.servers import BrokerFacts, diagnose_brokers, gone_broker
+from steelyard.diagnostics.topic import TopicFacts, diagnose_topic
 from steelyard.model.finding import Finding, Severity
-from steelyard.model.formatting import format_duration, format_percent, pluralize
-
-_DISK_WARN, _DISK_CRITICAL = 0.75, 0.90
-"""Apache's brokers delete early from the first on, and reject messages from the second on."""
-_DAY_MS = 86_400_000
+from steelyard.model.formatting import format_duration
 
 
-def broker_warnings(brokers: Iterable[ServerRow]) -> Iterator[WarningRow]:
-    """Find servers that do not answer, and disks that are nearly full."""
-    for each in brokers:
-        who = each.name if each.id == 0 else f"{each.name} (replica {each.id})"
-        if each.problem is not None:
-            yield WarningRow(
-                "broker", each.name, "silent", f"{who} at {each.address} does not answer: {each.problem}", True
-            )
-        elif each.disk_used is not None and each.disk_used >= _DISK_WARN:
-            is_severe = each.disk_used >= _DISK_CRITICAL
-            next_step = "it may reject messages" if is_severe else "it will delete old messages early"
-            yield WarningRow(
-                "broker",
-                each.name,
-                "disk",
-                f"the disk of {who} is {format_percent(each.disk_used)} full; {next_step}",
-                is_severe,
-            )
+def warning_row(about: str, name: str, finding: Finding) -> WarningRow:
+    """Return a finding as the page shows it, with what it is about."""
+    subject = f"{finding.subject}: " if finding.subject else ""
+    is_severe = finding.severity is Severity.ERROR
+    return WarningRow(about, name, finding.rule, f"{subject}{finding}", is_severe, dict(finding.evidence))
 
 
-def gone_broker_warnings(gone: Mapping[str, int], now_ms: int) -> Iterator[WarningRow]:
-    """Find brokers that are not registered any more, by when they last were."""
-    for name, seen_ms in gone.items():
-        sentence = (
-            f"{name} was last registered at the name servers {_ago(now_ms, seen_ms)}: "
-            "its messages cannot be read until it is back"
+def broker_warnings(brokers: Iterable[ServerRow], gone: Mapping[str, int], now_ms: int) -> Iterator[WarningRow]:
+    """Find servers that do not answer, are slow, reject messages or are gone, and disks that are nearly full."""
+    facts = {
+        (each.name, each.id): BrokerFacts(
+            name=each.name if each.id == 0 else f"{each.name} (replica {each.id})",
+            problem=None if each.problem is None else f"at {each.address}: {each.problem}",
+            disk_used=each.disk_used,
+            refusal=each.refusal,
+            answer_ms=each.answer_ms,
+            version=each.version or "",
         )
-        yield WarningRow("broker", name, "gone", sentence, True)
+        for each in brokers
+    }
+    names = {f"broker {each.name}": name for (name, _), each in facts.items()}
+    for finding in diagnose_brokers(list(facts.values())):
+        if finding.severity is not Severity.OK:
+            yield warning_row("broker", names.get(finding.subject, ""), finding)
+    for name, seen_ms in gone.items():
+        ago = f"{format_duration(max(0, now_ms - seen_ms) / 1_000)} ago"
+        yield warning_row("broker", name, gone_broker(name, ago))
 
 
 def topic_warnings(topics: Iterable[TopicRow]) -> Iterator[WarningRow]:
-    """Find user topics that no broker has, or that have no readable queue."""
+    """Find user topics that no broker has, or that cannot be written to or read."""
     for each in topics:
-        if each.kind != "users":
-            continue
-        if not each.brokers:
-            sentence = f"the topic {each.name} is registered at the name servers, but no broker that answers has it"
-            yield WarningRow("topic", each.name, "nowhere", sentence)
-        elif not each.queues:
-            yield WarningRow("topic", each.name, "no queues", f"the topic {each.name} has no readable queues", True)
+        if each.kind == "users":
+            may_read, may_write = (word in each.permission for word in ("read", "write"))
+            facts = TopicFacts(
+                name=each.name, brokers=len(each.brokers), readable=each.queues, may_read=may_read, may_write=may_write
+            )
+            yield from (warning_row("topic", each.name, finding) for finding in diagnose_topic(facts))
 
 
-def group_warnings(row: GroupRow, found: Iterable[Finding]) -> Iterator[WarningRow]:
-    """Return what was found in a group, and whether it has lag and no members."""
-    for finding in found:
-        yield WarningRow("group", row.name, finding.kind, finding.message, finding.severity is Severity.ERROR)
-    if row.members == 0 and row.lag:
-        sentence = f"group {row.name} has no member online and a lag of {pluralize(row.lag, 'message')}"
-        yield WarningRow("group", row.name, "no members", sentence)
-
-
-def dead_letter_warning(
+def dead_letter_warnings(
     group: str, messages: int, died_ms: int | None, growth: int, span_ms: int, now_ms: int
-) -> WarningRow | None:
-    """Report the dead letters of a group if there are new ones, or if the last is less than a day old."""
-    if growth:
-        sentence = (
-            f"group {group} gave up {pluralize(growth, 'message')} within the last {format_duration(span_ms / 1_000)}; "
-            f"it has {pluralize(messages, 'dead letter')}"
-        )
-        return WarningRow("dead letters", group, "growing dead letters", sentence, True)
-    if messages and died_ms is not None and now_ms - died_ms < _DAY_MS:
-        sentence = f"group {group} gave up {pluralize(messages, 'message')}, the last {_ago(now_ms, died_ms)}"
-        return WarningRow("dead letters", group, "dead letters", sentence)
-    return None
-
-
-def _ago(now_ms: int, then_ms: int) -> str:
-    return f"{format_duration(max(0, now_ms - then_ms) / 1_000)} ago"
+) -> Iterator[WarningRow]:
+    """Find dead letters of a group that are new, or less than a day old."""
+    now, last = from_epoch_ms(now_ms), None if died_ms is None else from_epoch_ms(died_ms)
+    if now is not None:
+        found = dead_letters(group, messages, last, now, growth=growth, span_s=span_ms / 1_000)
+        yield from (warning_row("dead letters", group, finding) for finding in found)
 
 
 def sort_by_severity(warnings: Iterable[WarningRow]) -> tuple[WarningRow, ...]:

@@ -30,9 +30,9 @@ class BodyView(Struct, frozen=True):
 
     text: str | None  # the text, where all of the body is UTF-8
     base64: str | None  # the bytes, where it is not UTF-8
-    size: int  # bytes of the whole body
+    size: int | None  # bytes of the whole body; null if it was decompressed only in part
     is_text: bool
-    is_truncated: bool  # whether this is its beginning only
+    is_truncated: bool  # whether there is more, or it could not be decompressed
 
 
 class MessageRow(Struct, frozen=True, gc=False):
@@ -52,24 +52,20 @@ class MessageRow(Struct, frozen=True, gc=False):
     is_truncated: bool  # whether the body continues after the preview
 
 
-def body_view(body: bytes, max_bytes: int = _MAX_SHOWN_BYTES) -> BodyView:
-    r"""Return a body as it is shown.
+def body_view(message: StoredMessage, max_bytes: int = _MAX_SHOWN_BYTES) -> BodyView:
+    r"""Return the body of a message as it is shown; of a compressed one no more is decompressed.
 
-    >>> body_view(b'{"a": 1}').text, body_view(b"\xff\x00").base64
-    ('{"a": 1}', '/wA=')
-    >>> body_view("né".encode(), max_bytes=2)
+    >>> body_view(StoredMessage(Queue("t", "b", 0), 0, "né".encode()), max_bytes=2)
     BodyView(text='n', base64=None, size=3, is_text=True, is_truncated=True)
     """
-    is_truncated = len(body) > max_bytes
-    if _decode_text(body) is None:
-        return BodyView(None, b64encode(body[:max_bytes]).decode(), len(body), is_text=False, is_truncated=is_truncated)
-    return BodyView(
-        _decode_text(body[:max_bytes], is_truncated=is_truncated),
-        None,
-        len(body),
-        is_text=True,
-        is_truncated=is_truncated,
-    )
+    message, is_whole = preview_body(message, max_bytes)
+    body = message.body
+    is_truncated = not is_whole or len(body) > max_bytes
+    size = len(body) if is_whole else None
+    if _decode_text(body, is_truncated=not is_whole) is None:
+        return BodyView(None, b64encode(body[:max_bytes]).decode(), size, is_text=False, is_truncated=is_truncated)
+    text = _decode_text(body[:max_bytes], is_truncated=is_truncated)
+    return BodyView(text, None, size, is_text=True, is_truncated=is_truncated)
 
 
 def message_row(topic: str, message: StoredMessage) -> MessageRow:
@@ -106,11 +102,11 @@ def _decode_text(part: bytes, *, is_truncated: bool = False) -> str | None:
 _MAX_DIGITS = 18
 
 
-async def message_at(context: DashboardContext, request: ApiRequest) -> StoredMessage:
-    """Return the message at the queue and offset in the path; an error if there is none."""
+async def message_at(context: DashboardContext, request: ApiRequest, *, opened: bool = False) -> StoredMessage:
+    """Return the message at the queue and offset in the path, as it is stored; an error if there is none."""
     queue = Queue(request.path("topic"), request.path("broker"), _path_number(request, "queue"))
     offset = _path_number(request, "offset")
-    message = await context.admin.messages.at(queue, offset)
+    message = await context.admin.messages.at(queue, offset, opened=opened)
     if message is None:
         raise NoMessage(
             server=queue.broker,

@@ -94,6 +94,8 @@ def _node(broker: BrokerStatus) -> MetricNode:
 def _broker_families(poll: _BrokerPoll) -> Iterator[MetricFamily]:
     node = _node(poll.broker)
     yield node.family(own.BROKER_REACHED, [((), int(poll.broker.problem is None))])
+    if poll.broker.took_ms is not None:
+        yield node.family(own.BROKER_ANSWER, [((), poll.broker.took_ms / 1_000)])
     if poll.state is not None:
         yield from _state_families(node, poll.state)
     if poll.lags is not None:

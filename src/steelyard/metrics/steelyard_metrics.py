@@ -28,8 +28,13 @@ GROUP_QUEUES = _gauge(
 )
 GROUP_WARNINGS = _gauge(
     "steelyard_group_warnings",
-    "Warnings of a group: an id used twice, unequal subscriptions, clustering and broadcasting members.",
+    "What looks wrong in a group: duplicate ids, unequal subscriptions, mixed models, unreadable messages.",
     (*_GROUP_LABELS, "warning"),
+)
+SECONDS_SINCE_PROGRESS = _gauge(
+    "steelyard_consumer_seconds_since_progress",
+    "Seconds for which a group committed nothing in the queue that is stuck longest, though messages wait in it.",
+    (*_GROUP_LABELS, "topic"),
 )
 FENCED_COMMITS = _counter(
     "steelyard_fenced_commits_total", "Commits refused because another member holds the queue.", _GROUP_LABELS
@@ -77,6 +82,10 @@ BUILD_INFO = _gauge(
 )
 BROKER_REACHED = _gauge(
     "steelyard_broker_reached", "1 if the broker responded, else 0; from a dashboard outside the cluster."
+)
+BROKER_ANSWER = _gauge(
+    "steelyard_broker_answer_seconds",
+    "Seconds until the broker had reported its state; from a dashboard outside the cluster.",
 )
 QUESTIONS_UNANSWERED = _gauge(
     "steelyard_questions_unanswered", "Requests to a cluster without a response in time: their samples are missing."

@@ -360,7 +360,7 @@ def _list_topics_of_cluster(core: NameServerCore, command: Command, _peer: Peer,
     _check_allowed(core.options.lists_topics)
     registry = core.registry
     brokers = registry.brokers.names_by_cluster().get(command.header(GetTopicsByCluster).cluster, ())
-    return _topic_names(command, dict.fromkeys(chain.from_iterable(map(registry.routes.topics_of, brokers))))
+    return _topic_names(command, registry.routes.topics_on(brokers))
 
 
 def _list_system_topics(core: NameServerCore, command: Command, _peer: Peer, _now_ms: int) -> Command:

@@ -4,7 +4,7 @@ The table is kept both ways, so that a broker's topics can be removed without a 
 have queue mappings, which are removed with the broker, too; Apache's stay for ever.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from msgspec.structs import replace
 
@@ -32,6 +32,11 @@ class RouteTable:
     def topics_of(self, broker: str) -> Collection[str]:
         """Return the names of a broker's topics."""
         return self._by_broker.get(broker, {}).keys()
+
+    def topics_on(self, brokers: Iterable[str]) -> list[str]:
+        """List the topics that any of these brokers has."""
+        wanted = frozenset(brokers)
+        return [topic for topic, having in self._by_topic.items() if not wanted.isdisjoint(having)]
 
     def has(self, topic: str, broker: str) -> bool:
         """Return whether a broker has a topic."""

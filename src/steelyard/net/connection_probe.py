@@ -9,9 +9,9 @@ import socket
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
-from enum import Enum
 from typing import TYPE_CHECKING
 
+from steelyard.diagnostics.servers import ConnectOutcome, ConnectProbe
 from steelyard.errors import ProtocolError
 from steelyard.net.clock import steady_ms
 from steelyard.net.connect_errors import describe_error
@@ -24,29 +24,6 @@ if TYPE_CHECKING:
 _READ_BYTES = 65_536
 _MAX_FIRST_BYTES = 256
 _MAX_ADDRESSES = 4
-
-
-class ConnectOutcome(Enum):
-    """The outcome of connecting."""
-
-    OPEN = "open"
-    REFUSED = "refused"
-    """The host answers, and nothing listens on the port."""
-    TIMED_OUT = "silent"
-    """No answer: the host is off, or a firewall drops packets."""
-    UNREACHABLE = "no way"
-    """This machine has no route to that network."""
-    FAILED = "failed"
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectProbe:
-    """The outcome of connecting to an address."""
-
-    outcome: ConnectOutcome
-    took_ms: int
-    why: str = ""
-    """The error of the system, if it is not open."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from steelyard.client.config import ClientConfig
 from steelyard.client.sync.admin import Admin
 from steelyard.client.times import to_epoch_ms
-from steelyard.errors import ConfigurationError
+from steelyard.errors import ConfigurationError, file_error
 from steelyard.model import Queue
 from steelyard.model.finding import Finding
 from steelyard.model.formatting import format_duration, pluralize
@@ -215,10 +215,8 @@ def _read_events(paths: tuple[Path, ...]) -> tuple[list[OwnershipEvent], list[st
             with path.open("rb") as file:
                 found = read_events(file, most=MAX_EVENTS - len(events))
         except OSError as error:
-            raise ConfigurationError(
-                f"the events in {path} cannot be read ({error.strerror})",
-                next_step="give a file that steelyard consume --events json wrote",
-            ) from error
+            otherwise = "give a file that steelyard consume --events json wrote"
+            raise file_error(f"the events in {path} cannot be read", error, otherwise) from error
         events += found.events
         if not found.events and not found.is_truncated:
             notes.append(f"{path.name} has no events")
@@ -249,8 +247,6 @@ def _write_atomically(path: Path, write: Callable[[Path], object]) -> None:
         write(beside)
         beside.replace(path)
     except OSError as error:
-        raise ConfigurationError(
-            f"{path} cannot be written ({error.strerror})", next_step="give a writable path"
-        ) from error
+        raise file_error(f"{path} cannot be written", error, "give a writable path") from error
     finally:
         beside.unlink(missing_ok=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 from string import Template
 
 from steelyard.client.config import ClientConfig
-from steelyard.errors import ConfigurationError, how_to_install
+from steelyard.errors import ConfigurationError, file_error, how_to_install
 
 _SUFFIX = ".template"
 _TOPIC = re.compile(r"[%|a-zA-Z0-9_-]{1,127}")
@@ -34,9 +34,7 @@ def write_project(directory: Path, *, namesrv: str, topic: str) -> list[Path]:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise ConfigurationError(
-            f"the pipeline cannot be written to {root} ({error.strerror})", next_step="give another directory"
-        ) from error
+        raise file_error(f"the pipeline cannot be written to {root}", error, "give another directory") from error
     return [root / name for name in texts]
 
 

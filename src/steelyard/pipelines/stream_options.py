@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 
 from steelyard.client.config import ClientConfig
 from steelyard.client.tls import Tls
-from steelyard.errors import ConfigurationError, StoreLocked
+from steelyard.errors import ConfigurationError, StoreLocked, file_error
 from steelyard.model import OffsetRange, Queue
+from steelyard.model.formatting import pluralize
 from steelyard.pipelines.hadoop_files import Files, absolute_path, is_local_path
 from steelyard.spark.task_split import cap_fairly
 
@@ -121,8 +122,10 @@ class DryRun:
         """Return it as text, a sentence a line."""
         start = "resumes from its checkpoint" if self.resumes else "starts without a checkpoint"
         return (
-            f"it {start}: {self.messages:,} messages in {len(self.ranges)} queues to read\n"
-            f"batches, with up to {self.max_batch_messages:,} messages each: {self.batches:,}; "
+            f"it {start}: {pluralize(self.messages, 'message')} in "
+            f"{pluralize(len(self.ranges), 'queue')} to read\n"
+            f"batches, with up to {pluralize(self.max_batch_messages, 'message')} each: "
+            f"{self.batches:,}; "
             f"tasks of the first: {self.tasks}"
         )
 
@@ -249,9 +252,7 @@ def lock_checkpoint(checkpoint: str) -> Iterator[None]:
         Path(checkpoint).mkdir(parents=True, exist_ok=True)
         lock = (Path(checkpoint) / "lock").open("w")
     except OSError as error:
-        raise ConfigurationError(
-            f"the checkpoint {checkpoint} cannot be written ({error.strerror})", next_step="give another --checkpoint"
-        ) from None
+        raise file_error(f"the checkpoint {checkpoint} cannot be written", error, "give another --checkpoint") from None
     with lock:
         try:
             flock(lock, LOCK_EX | LOCK_NB)

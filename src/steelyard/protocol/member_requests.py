@@ -9,8 +9,8 @@
 14, 15                 query and commit an offset, with the epoch of the lock if the broker gave one
 11                     a pull may be held for 15 s. It never carries a commit, because two requests of a connection may
                        be executed in the other order; nor the subscription, which the heartbeat carried
-36                     a failed message, named by its position in the log
-310                    an unreadable message, as a dead letter (dead_letters.py)
+36                     a failed message, named by its position in the log, and for Steelyard brokers why it failed
+310                    the copy of a message as a dead letter (dead_letters.py)
 
 A pull carries the version of its subscription, and no heartbeat has a lower one: otherwise a broker that has not
 processed the newest heartbeat yet would refuse the pull (25).
@@ -39,7 +39,7 @@ from steelyard.balance.group.actions import (
 from steelyard.balance.group.options import ConsumeMode, MemberOptions
 from steelyard.errors import ConfigurationError
 from steelyard.model import StoredMessage, Subscription
-from steelyard.protocol.dead_letters import dead_letter_header
+from steelyard.protocol.dead_letters import dead_letter_header, unreadable_letter_header
 from steelyard.protocol.offset_lookup import FindStartOffset, QueryStoredOffset, start_offset_request
 from steelyard.wire.bodies import encode_body
 from steelyard.wire.bodies import heartbeat as beats
@@ -270,8 +270,12 @@ class MemberRequests:
                 f"a {type(message).__name__} cannot be sent back to a broker",
                 next_step="give the message that was pulled",
             )
-        if action.unreadable_reason:
-            letter = dead_letter_header(self._options.group, message, action.unreadable_reason)
+        letter: about_sends.SendMessageV2 | None = None
+        if action.is_unreadable:
+            letter = unreadable_letter_header(self._options.group, message, action.error)
+        elif action.as_copy:
+            letter = dead_letter_header(self._options.group, message, action.error)
+        if letter is not None:
             return EncodedRequest(action.queue.broker, Code.SEND_MESSAGE_V2, letter, message.body)
         header = about_sends.SendMessageBack(
             message.position,
@@ -280,6 +284,7 @@ class MemberRequests:
             origin_msg_id=message.message_id,
             origin_topic=message.topic,
             unit_mode=False,
+            steelyard_error=action.error or None,
         )
         return EncodedRequest(action.queue.broker, Code.CONSUMER_SEND_MSG_BACK, header)
 

@@ -91,7 +91,7 @@ def decode_response(
             )
         case LockQueues() | RenewLocks() if _is_forbidden(response):
             return events.LockFailed(action.broker, action.queues, is_forbidden=True)
-        case SendBackMessage() if action.unreadable_reason and code in STORED_CODES:
+        case SendBackMessage() if action.as_copy and code in STORED_CODES:
             return events.SentBack(action.queue, action.generation, action.offset)
         case SendHeartbeat():
             return events.HeartbeatFailed(action.broker, response.remark or f"answered with {code}")
@@ -210,7 +210,7 @@ def _decode_member_list(action: QueryMemberList, response: Command) -> Event:
         members=None if extension.members is None else tuple(map(_member_facts, extension.members)),
         owners=None if extension.owners is None else _owners_by_queue(action.broker, extension.owners, body.ids),
         queue_counts=extension.queues,
-        warnings=extension.findings or (),
+        warnings=tuple(str(each.finding) for each in extension.findings or ()),
         request_id=action.request_id,
     )
 

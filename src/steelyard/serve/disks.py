@@ -20,16 +20,11 @@ from mmap import ACCESS_READ, PAGESIZE, mmap
 from pathlib import Path
 from typing import TypeAlias
 
-from steelyard.errors import DiskFailed, DiskFull, StoreLocked
+from steelyard.errors import DiskFailed, DiskFull, StoreLocked, file_advice
 from steelyard.store.disk import checked_path
 
 _DISK_FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT})
-_CHECK_PATH, _CHECK_PERMISSIONS = "check the path", "check the permissions"
-_NEXT_STEPS = {
-    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _CHECK_PERMISSIONS),
-    **dict.fromkeys((errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP), _CHECK_PATH),
-}
-"""What to do about an error of the system; other errors are of the disk's health."""
+_CHECK_PATH = "check the path"
 _NOT_FOUND = (FileNotFoundError, NotADirectoryError)
 _FILE_MODE, _FOLDER_MODE = 0o600, 0o700
 """Messages are for the broker alone, whatever the umask is: it decides who may read them."""
@@ -312,10 +307,11 @@ class _DiskErrors:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, OSError):
-            failed = DiskFull if error.errno in _DISK_FULL_ERRNOS else DiskFailed
             why = (error.strerror or str(error)).lower()
-            next_step = _NEXT_STEPS.get(error.errno) if error.errno is not None else None
-            raise failed(self._operation, path=self._path, why=why, next_step=next_step) from error
+            if error.errno in _DISK_FULL_ERRNOS:
+                raise DiskFull(self._operation, path=self._path, why=why) from error
+            next_step = _CHECK_PATH if error.errno == errno.EISDIR else file_advice(error, DiskFailed.next_step)
+            raise DiskFailed(self._operation, path=self._path, why=why, next_step=next_step) from error
         if isinstance(error, ValueError | OverflowError):
             raise _path_error(self._operation, self._path, str(error)) from error
 

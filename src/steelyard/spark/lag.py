@@ -14,6 +14,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from steelyard.errors import ConfigurationError
 from steelyard.model import Queue, sort_queues
+from steelyard.model.formatting import pluralize
 from steelyard.spark.stream_offset import StreamOffset
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Lag:
         return max(self.queues, key=lambda queue: self.queues[queue]) if self.total else None
 
     def __str__(self) -> str:
-        return f"{self.total} messages" + (f", most of them in {self.most}" if self.most else "")
+        return pluralize(self.total, "message") + (f", most of them in {self.most}" if self.most else "")
 
 
 def lag(progress: "StreamingQueryProgress | Mapping[str, object] | None") -> Lag:

@@ -21,6 +21,7 @@ from pyspark.sql.types import StructType
 
 from steelyard.client.bulk.bulk_sender import BulkSender
 from steelyard.errors import ConfigurationError, RowRefused
+from steelyard.model.formatting import pluralize
 from steelyard.spark.deterministic_ids import DeterministicIds
 from steelyard.spark.encode import message_batches, split_batch
 from steelyard.spark.options import DEFAULT_PULL_GROUP, WriteOptions
@@ -146,7 +147,9 @@ def _log_abort(aborted: str, messages: Sequence[WriterCommitMessage | None]) -> 
             stored.update(message.messages)
         else:
             failed += 1
-    counts = ", ".join(f"{count} messages to {topic!r}" for topic, count in sorted(stored.items())) or "nothing"
+    counts = (
+        ", ".join(f"{pluralize(count, 'message')} to {topic!r}" for topic, count in sorted(stored.items())) or "nothing"
+    )
     _log.warning(
         "%s was aborted: %d of its tasks failed, and the others have stored %s, which stays", aborted, failed, counts
     )

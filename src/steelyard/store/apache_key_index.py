@@ -153,27 +153,33 @@ class ApacheKeyIndex:
         """Whether the buffer is full until the next `save`."""
         return sum(len(file.entries) for file in self._files) >= MAX_BUFFERED_ENTRIES * _ENTRY.size
 
-    def build(self, max_records: int) -> bool:
-        """Index at most ``max_records`` records; return whether the whole log is indexed."""
+    def build(self, max_keys: int) -> bool:
+        """Index records until they have ``max_keys`` keys; return whether the whole log is indexed.
+
+        A record counts as a key, too.
+        """
         if self.is_complete or self.is_full:
             return self.is_complete
         end, last = self._log.end, self._files[-1].head.last_position
         scan = LogScan(self._log.segments_from(self.indexed_to), self._checksums, self.indexed_to, end)
-        for number, found in enumerate(scan):
-            if number == max_records:
+        done = 0
+        for found in scan:
+            if done >= max_keys:
                 return False
+            done += 1
             if found.position > last:
-                self._add(found)
+                done += self._add(found)
             self.indexed_to = found.position + found.size
         self.indexed_to = end
         return True
 
-    def _add(self, record: ScannedRecord) -> None:
+    def _add(self, record: ScannedRecord) -> int:
         keys = record_keys(record.properties)
         if keys:
             if self._files[-1].head.next_entry + len(keys) > self._max_entries:
                 self._files.append(_IndexFile())
             self._files[-1].add(keys, record, self._slot_count)
+        return len(keys)
 
     def save(self, now_ms: int) -> None:
         """Write the buffered entries; their messages are durable in the log, and the directory is still locked."""

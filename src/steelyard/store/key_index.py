@@ -7,7 +7,8 @@ durable in the log may be saved, and an index that reaches behind the log's end 
 the records that take the positions of those that were lost.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator
 from functools import partial
 from hashlib import blake2b
 from struct import Struct as Layout
@@ -29,6 +30,7 @@ _HEAD_BYTES = _HEAD.size + _CHECKSUM.size
 
 _ENTRY_BYTES = 16
 _HASH_BYTES = 8
+_PART_BYTES = 1 << 14  # a multiple of an entry
 # The same in every process, and well spread: eight equal bytes are nearly always the same key.
 _hash = partial(blake2b, digest_size=_HASH_BYTES)
 
@@ -55,28 +57,48 @@ class KeyIndex:
     def __len__(self) -> int:
         return len(self._entries) // _ENTRY_BYTES
 
-    def add(self, topic: bytes, properties: bytes, position: int, end: int) -> None:
-        """Index the record from ``position`` to ``end``, the next in the log; an indexed one is skipped."""
+    def add(self, topic: bytes, properties: bytes, position: int, end: int) -> int:
+        """Index the record from ``position`` to ``end``, the next in the log, and return how many keys it has.
+
+        An indexed one is skipped.
+        """
         if position < self.indexed_to:
-            return
+            return 0
         self.indexed_to = end
         entries, prefix, place = self._entries, topic + b"#", position.to_bytes(8, "big")
-        for key in record_keys(properties):
+        keys = record_keys(properties)
+        for key in keys:
             entries += _hash(prefix + key).digest() + place
+        return len(keys)
 
-    def find(self, topic: bytes, key: bytes) -> list[int]:
-        """Return the positions of the records that may have a key, ascending."""
+    def find(self, topic: bytes, key: bytes, count: int | None = None) -> Iterator[int]:
+        """Yield the positions of the records that may have a key, the newest first; ``count`` entries are searched."""
         digest = _hash(topic + b"#" + key).digest()
+        end = len(self._entries) if count is None else count * _ENTRY_BYTES
+        last = -1
+        # Forwards in parts from the end: most callers want the newest few of what may be a million.
+        for start in range(max(0, end - 1) // _PART_BYTES * _PART_BYTES, -1, -_PART_BYTES):
+            for at in reversed(self._hits(digest, start, min(end, start + _PART_BYTES))):
+                position = self._position(at)
+                if position != last:
+                    yield position
+                last = position
+
+    def _hits(self, digest: bytes, start: int, end: int) -> list[int]:
         entries = self._entries
         found: list[int] = []
-        at = entries.find(digest)
+        at = entries.find(digest, start, end)
         while at >= 0:
             # Eight bytes that look like the hash may also lie across two fields.
             if at % _ENTRY_BYTES == 0:
-                found.append(self._position(at))
+                found.append(at)
                 at += _ENTRY_BYTES - 1
-            at = entries.find(digest, at + 1)
-        return list(dict.fromkeys(found))
+            at = entries.find(digest, at + 1, end)
+        return found
+
+    def count_until(self, end_ms: int, stored_ms: Callable[[int], int]) -> int:
+        """Return how many entries are of records stored at or before a time; they have the order of the log."""
+        return bisect_right(range(len(self)), end_ms, key=lambda entry: stored_ms(self._position(entry * _ENTRY_BYTES)))
 
     def _position(self, at: int) -> int:
         return int.from_bytes(self._entries[at + _HASH_BYTES : at + _ENTRY_BYTES], "big")

@@ -13,6 +13,7 @@ from zlib import crc32
 
 from msgspec import Struct
 
+from steelyard.model.formatting import pluralize
 from steelyard.store.checksums import RecordChecksums, record_checksum
 from steelyard.store.commit_log import COMMIT_LOG_FOLDER, Segment, segment_name
 from steelyard.store.disk import File
@@ -43,6 +44,8 @@ _SECTOR_BYTES = 512
 
 # The fields of the head that a scan needs; those in between are skipped.
 _read_main_fields = Layout(">iiii4xqqi16xq20xi").unpack_from
+_read_stored_fields = Layout(">ii20xqi16xq").unpack_from
+_MAX_HEAD_BYTES = max(layout.size for layout in HEAD_LAYOUTS.values())
 
 
 class ScannedRecord(Struct, frozen=True, gc=False):
@@ -68,7 +71,7 @@ class Damage:
     what: str = "damaged"
 
     def __str__(self) -> str:
-        lost = "" if self.records is None else f", {self.records} messages lost"
+        lost = "" if self.records is None else f", {pluralize(self.records, 'message')} lost"
         return f"{self.path}, position {self.position}: {self.size} bytes are {self.what}{lost}"
 
 
@@ -154,6 +157,25 @@ def read_record(
     if at + size > start + len(data) and at + size <= most:
         data = segment.file.read(start, at + size - start)
     return check_record(data, at - start, segment.start + at, checksums, check_body=check_body, may_be_torn=may_be_torn)
+
+
+def read_stored_ms(segment: Segment, at: int, size: int) -> int | None:
+    """Return when the record at a byte was stored; None if no head of a record of this size is there.
+
+    The rest of it is neither read nor checked: some requests ask for the times of many thousand records.
+    """
+    data = segment.file.read(at, _MAX_HEAD_BYTES)
+    if len(data) < _HEAD_BYTES:
+        return None
+    found_bytes, magic, claimed, sys_flag, stored_ms = _read_stored_fields(data)
+    if claimed != segment.start + at or found_bytes != size or magic not in (V1_MAGIC, V2_MAGIC):
+        return None
+    if sys_flag & IPV6_BITS:
+        head = HEAD_LAYOUTS[sys_flag & IPV6_BITS]
+        if len(data) < head.size:
+            return None
+        stored_ms = head.layout.unpack_from(data)[10]
+    return int(stored_ms)
 
 
 def _claimed_size(data: bytes, at: int, position: int) -> int:

@@ -4,14 +4,18 @@ The first two need no index: store times grow along a queue, so a binary search 
 own, which follows the log in the background: the first query waits for the rest of it.
 """
 
-from bisect import bisect_right
 from collections.abc import Iterable
 
 from steelyard.store.commit_log import CommitLog, Segment
 from steelyard.store.consume_queue import HOLE_SIZE, ConsumeQueue, ConsumeQueues
 from steelyard.store.disk import Disk, make_folder
 from steelyard.store.key_index import KEY_INDEX_FOLDER, KeyIndex, record_keys
-from steelyard.store.log_scan import ChecksumsBySegment, LogScan, ScannedRecord, read_record
+from steelyard.store.log_scan import ChecksumsBySegment, LogScan, ScannedRecord, read_record, read_stored_ms
+
+# What it costs to index a record, where a key costs 1.
+_RECORD_COST, _BYTES_PER_COST = 10, 1_024
+_CHECKED_BYTES = 4_096
+"""A larger record is not read whole only to see whether its body is sound: a reset by time concerns many queues."""
 
 
 class MessageLookup:
@@ -55,10 +59,14 @@ class MessageLookup:
                 high = middle
             else:
                 low = seen + 1
-        return self._first_stored(index, low, index.visible_end)[0]
+        for offset, (position, size, _) in enumerate(index.iter_entries(low, index.visible_end), low):
+            is_large = size > _CHECKED_BYTES and self._head_stored_ms(position, size) is not None
+            if is_large or (size != HOLE_SIZE and self._read_record(position) is not None):
+                return offset
+        return index.visible_end
 
     def stored_ms(self, topic: bytes, queue_id: int, offset: int) -> int | None:
-        """Return when the message at an offset was stored, or None if there is none."""
+        """Return when the message at an offset was stored, or None if there is none; its body may be damaged."""
         index = self._queues.get((topic, queue_id))
         if index is None or not index.start <= offset < index.visible_end:
             return None
@@ -87,10 +95,14 @@ class MessageLookup:
     def _first_stored(self, queue: ConsumeQueue, start: int, end: int) -> tuple[int, int | None]:
         """Return the first offset from ``start`` on whose message is still readable, and when it was stored."""
         for offset, (position, size, _) in enumerate(queue.iter_entries(start, end), start):
-            found = self._read_record(position) if size != HOLE_SIZE else None
-            if found is not None:
-                return offset, found.stored_ms
+            stored_ms = self._head_stored_ms(position, size)
+            if stored_ms is not None:
+                return offset, stored_ms
         return end, None
+
+    def _head_stored_ms(self, position: int, size: int) -> int | None:
+        segment = self._log.segment_at(position) if size != HOLE_SIZE else None
+        return None if segment is None else read_stored_ms(segment, position - segment.start, size)
 
     def find_by_key(
         self, topic: bytes, key: bytes, *, max_messages: int, start_ms: int, end_ms: int
@@ -100,9 +112,8 @@ class MessageLookup:
         for segment in reversed(self._log.segments):
             index = self._key_index(segment)
             self._index_records(segment, index, None)
-            positions = index.find(topic, key)
             # A million messages may share one key: those that are too new are skipped by binary search.
-            for position in reversed(positions[: bisect_right(positions, end_ms, key=self._stored_ms_at)]):
+            for position in index.find(topic, key, index.count_until(end_ms, self._stored_ms_at)):
                 found = self._read_record(position)
                 if found is None or found.topic != topic or key not in record_keys(found.properties):
                     continue
@@ -127,35 +138,35 @@ class MessageLookup:
             self._key_indexes[segment.start] = index
         return index
 
-    def _index_records(self, segment: Segment, key_index: KeyIndex, max_records: int | None) -> int:
-        """Add at most ``max_records`` records to a key index, and return how many were added."""
-        end, added = min(segment.end, self._log.end), 0
+    def _index_records(self, segment: Segment, key_index: KeyIndex, max_cost: int | None) -> int:
+        """Add records to a key index until they cost ``max_cost``, and return what they cost."""
+        end, cost = min(segment.end, self._log.end), 0
         if key_index.indexed_to < end:
             # What this process wrote needs no checksums; those that are in memory may be from before it was written.
             is_ours = key_index.indexed_to >= self._opened_at
             checksums = {} if is_ours else self._checksums
             for found in LogScan([segment], checksums, key_index.indexed_to, end, may_be_torn=not is_ours):
-                if added == max_records:
-                    return added
-                key_index.add(found.topic, found.properties, found.position, found.position + found.size)
-                added += 1
+                if max_cost is not None and cost >= max_cost:
+                    return cost
+                keys = key_index.add(found.topic, found.properties, found.position, found.position + found.size)
+                cost += keys + _RECORD_COST + found.size // _BYTES_PER_COST
             key_index.indexed_to = end
-        return added
+        return cost
 
-    def build_key_index(self, max_records: int | None = None, *, recent_only: bool = False) -> bool:
-        """Extend the key indexes by at most ``max_records`` records; return whether they are complete.
+    def build_key_index(self, max_cost: int | None = None, *, recent_only: bool = False) -> bool:
+        """Extend the key indexes until that costs ``max_cost``; return whether they are complete.
 
-        ``recent_only`` skips those that were complete before this process wrote anything: they stay on disk until a
-        query needs them.
+        A key costs 1; a record costs more if it is large, since its body is checked. ``recent_only`` skips indexes that
+        were complete before this process wrote anything: they stay on disk until a query needs them.
         """
-        added = 0
+        cost = 0
         for segment in self._log.segments:
             if recent_only and segment.end <= self._opened_at:
                 continue
-            added += self._index_records(
-                segment, self._key_index(segment), None if max_records is None else max_records - added
+            cost += self._index_records(
+                segment, self._key_index(segment), None if max_cost is None else max_cost - cost
             )
-            if max_records is not None and added >= max_records:
+            if max_cost is not None and cost >= max_cost:
                 return False
         return True
 

@@ -46,8 +46,8 @@ from steelyard.wire.batch import build_batch_records, decode_batch
 from steelyard.wire.limits import TOPIC_BYTES_V1
 from steelyard.wire.record import BLANK_BYTES, head_layout_for, pack_head, pack_tail
 
-_MAX_INDEXED_AT_CLOSE = 20_000
-"""Messages that a close adds to Apache's key index at most: a close must not take long."""
+_MAX_INDEXED_AT_CLOSE = 60_000
+"""Messages and keys that a close adds to Apache's key index at most: a close must not take long."""
 
 
 class AppendResult(Struct, frozen=True, gc=False):

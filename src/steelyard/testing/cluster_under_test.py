@@ -19,6 +19,7 @@ from steelyard.client.config import ClientConfig
 from steelyard.client.namespace import ClientNamespace
 from steelyard.errors import NotAsExpected
 from steelyard.model import Message, StoredMessage
+from steelyard.model.formatting import pluralize
 from steelyard.testing.broker_inspection import DelayedMessage
 from steelyard.testing.inspector import ClusterInspector
 from steelyard.testing.snapshots import TopicSnapshot, describe_snapshot
@@ -204,7 +205,7 @@ class ClusterUnderTest:
         found = self._poll_until(lambda snapshot: len(snapshot.messages) >= count, topic, None, timeout_s)
         if len(found.messages) < count:
             raise _assertion_error(
-                f"{topic} has {len(found.messages)} messages and not {count} in {timeout_s:g} s", found
+                f"{topic} has {pluralize(len(found.messages), 'message')} and not {count} in {timeout_s:g} s", found
             )
         return list(found.messages)
 

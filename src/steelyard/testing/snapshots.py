@@ -15,6 +15,7 @@ from steelyard.model import StoredMessage, Subscription
 from steelyard.model.formatting import pluralize
 from steelyard.model.reserved_names import RETRY_PREFIX
 from steelyard.testing.broker_inspection import ConsumeProgress, DelayedMessage
+from steelyard.wire.property_names import ERROR
 
 _ORIGIN_ID = "ORIGIN_MESSAGE_ID"
 
@@ -87,7 +88,9 @@ class TopicSnapshot:
                 origin = delayed.message.properties.get(_ORIGIN_ID, "")
                 failed[origin] = _MessageState("failed", f"failed {times}, due again in {in_s:.0f} s")
         for origin, dead in _by_origin(group.dead_letters):
-            failed[origin] = _MessageState("dead", f"given up, failed {_times(dead.reconsume_times)}")
+            error = dead.properties.get(ERROR)
+            why = f": {error}" if error else ""
+            failed[origin] = _MessageState("dead", f"given up, failed {_times(dead.reconsume_times)}{why}")
         return tuple(_state(group, message, committed, failed) for message in self.messages)
 
     @property

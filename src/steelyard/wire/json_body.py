@@ -88,6 +88,11 @@ class ById(_FrozenMap[int, V_co]):
 
     __slots__ = ()
 
+    @property
+    def plain(self) -> dict[int, V_co]:
+        """The same as a dict, for encoders; it is not to be changed."""
+        return self._entries
+
 
 class ByQueue(_FrozenMap[Queue, V_co]):
     """A map by queue."""
@@ -119,6 +124,10 @@ def _map_encoder(*, quoted_ids: bool) -> msgspec.json.Encoder:
 
     def encode(value: object) -> msgspec.Raw:
         if isinstance(value, ById):
+            if set(map(type, value.plain.values())) == {int}:
+                # Many times as fast: the offsets of a broker may be 600,000. Nothing but the keys is in quotes.
+                text = encoder.encode(value.plain)
+                return msgspec.Raw(text if quoted_ids else text.replace(b'"', b""))
             return _object(value, lambda key: number % key)
         if isinstance(value, ByQueue):
             return _object(value, lambda key: encoder.encode(QueueRef.of(key)))

@@ -2,7 +2,8 @@
 
 A limit is checked before memory is allocated, so a few hostile bytes never cost more than the limit itself. Requests
 have closer limits than responses: all clients of a server share one event loop, and no request may take more than a
-tenth of a second of it (tests/broker/worst_requests.py).
+tenth of a second of it (tests/broker/worst_requests.py). How many queues, offsets and pulls one request may concern is
+limited where it is handled (broker/requests/, broker/long_polling.py).
 """
 
 FRAME_BYTES = 16 * 1024 * 1024
@@ -70,6 +71,9 @@ DECOMPRESSED_BYTES = 16 * 1024 * 1024
 
 PROPERTIES_BYTES = 32_767
 """A message's properties text: its length is stored in 16 signed bits."""
+
+ERROR_BYTES = 1_000
+"""Why a message was not handled, as a property: a sentence, which must leave room for the message's own properties."""
 
 TOPIC_BYTES_V1 = 127
 """A topic in a version 1 record: its length is stored in 8 signed bits. Longer ones make the record version 2."""

@@ -51,6 +51,18 @@ def encode_properties(properties: Mapping[str, str], *, closed: bool = True) -> 
     return _check_size(raw)
 
 
+def property_text(text: str, max_bytes: int) -> str:
+    r"""Return a text as the value of a property: on one line, without control characters, at most ``max_bytes`` long.
+
+    >>> property_text("no such\n customer: \x01 42", 100), property_text("too long", 7)
+    ('no such customer: 42', 'too …')
+    """
+    # A character has a byte at least, so what is beyond would be cut off anyway.
+    printable = "".join([each if each.isprintable() else " " for each in text[: max_bytes + 1]])
+    raw = " ".join(printable.split()).encode()
+    return raw.decode() if len(raw) <= max_bytes else raw[: max_bytes - 3].decode(errors="ignore") + "…"
+
+
 def find_property(raw: bytes, name: bytes) -> bytes | None:
     """Find one property in a properties text without decoding the others; the name must hold no separator."""
     # \x02 cannot be inside a value, so a value is never taken for a name.

@@ -11,6 +11,7 @@ __all__ = [
     "DELAY_LEVEL",
     "DLQ_ORIGIN_MESSAGE_ID",
     "DLQ_ORIGIN_TOPIC",
+    "ERROR",
     "INNER_BASE",
     "INNER_COUNT",
     "KEYS",
@@ -26,6 +27,8 @@ __all__ = [
     "RECONSUME_TIME",
     "REGION",
     "REPLY_TO_CLIENT",
+    "RESENT_AT",
+    "RESENT_BY",
     "RETRY_TOPIC",
     "SHARDING_KEY",
     "TAGS",
@@ -43,7 +46,6 @@ __all__ = [
     "UNIQUE_KEY",
     "UNREADABLE_OFFSET",
     "UNREADABLE_QUEUE",
-    "UNREADABLE_REASON",
     "UNREADABLE_SYS_FLAG",
     "WAIT",
 ]
@@ -73,8 +75,12 @@ ORIGIN_MESSAGE_ID = "ORIGIN_MESSAGE_ID"
 DLQ_ORIGIN_TOPIC = "DLQ_ORIGIN_TOPIC"
 DLQ_ORIGIN_MESSAGE_ID = "DLQ_ORIGIN_MESSAGE_ID"
 
-# Ours, of a dead letter whose body could not be decoded: why, its place, and its system flag.
-UNREADABLE_REASON = "UNREADABLE_REASON"
+# Ours, of a retry or dead letter: why the last attempt failed. Of a resent dead letter: when, and by which client.
+ERROR = "STEELYARD_ERROR"
+RESENT_AT = "STEELYARD_RESENT_AT"
+RESENT_BY = "STEELYARD_RESENT_BY"
+
+# Ours, of a dead letter whose body could not be decoded: its place, and its system flag.
 UNREADABLE_QUEUE = "UNREADABLE_QUEUE"
 UNREADABLE_OFFSET = "UNREADABLE_OFFSET"
 UNREADABLE_SYS_FLAG = "UNREADABLE_SYS_FLAG"

@@ -2,12 +2,14 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
-from typing import Any
 
-from steelyard.cli.main import COMMANDS
-from tests.docs.command_tree import Verb, context_of, root, verbs
+import click
+
+from steelyard.cli.main import COMMANDS, app
+from steelyard.cli.shared.parameters import DescribedArgument, PanelOption
+from tests.docs.command_tree import Verb, commands, context_of, verbs
 from tests.docs.generated.sources import cell, code
 from tests.tidy.tree import ROOT
 
@@ -56,7 +58,7 @@ def cli_page() -> str:
         page = f"docs/cli/{noun}.md"
         of_noun = list(group)
         if len(of_noun[0].words) > 1:
-            parts.append(_sentence(of_noun[0].noun if len(of_noun[0].words) == 2 else _noun(noun)))
+            parts.append(_sentence(next(command for words, command in commands() if words == (noun,))))
         if (ROOT / page).is_file():
             parts.append(f"[A session](../cli/{noun}.md)")
         for verb in of_noun:
@@ -77,81 +79,72 @@ def _linked(noun: str) -> str:
     return f"[{noun}]({noun}.md)" if (ROOT / f"docs/cli/{noun}.md").is_file() else f"`{noun}`"
 
 
-def _noun(name: str) -> Any:
-    command = root()
-    return command.get_command(context_of(command), name)
-
-
-def _verb(verb: Verb, shared: dict[str, Any]) -> Iterator[str]:
+def _verb(verb: Verb, shared: dict[str, click.Parameter]) -> Iterator[str]:
     command = verb.command
     if len(verb.words) > 1:
         yield f"### {' '.join(verb.words)}"
     pieces = command.collect_usage_pieces(context_of(command))
     yield f"```text\n{' '.join(('steelyard', *verb.words, *pieces))}\n```"
     yield _sentence(command)
-    own = [param for param in command.params if _key(param) not in shared and _is_shown(param)]
+    own = [param for param in command.params if _key(param) not in shared]
     if own:
         yield _options(own)
     reported = [param for param in command.params if _key(param) in shared]
-    if any(getattr(param, "rich_help_panel", None) for param in reported):
+    if reported:
         yield f"And [those that say where the cluster is](#{_SHARED.lower().replace(' ', '-')})."
     examples = _examples(command)
     if examples:
         yield "```sh\n" + "\n".join(examples) + "\n```"
 
 
-def _shared(all_verbs: list[Verb]) -> dict[str, Any]:
+def _shared(all_verbs: list[Verb]) -> dict[str, click.Parameter]:
     """Return the options that mean the same for many verbs, and that the help lists under a title of their own."""
-    found: dict[str, Any] = {}
+    found: dict[str, click.Parameter] = {}
     counted: Counter[str] = Counter()
     for verb in all_verbs:
         for param in verb.command.params:
-            if getattr(param, "rich_help_panel", None) and _is_shown(param):
+            if _panel(param) != "Options":
                 found.setdefault(_key(param), param)
                 counted[_key(param)] += 1
     return {key: param for key, param in found.items() if counted[key] >= _MANY}
 
 
-def _key(param: Any) -> str:
-    return f"{'/'.join(param.opts)} {getattr(param, 'rich_help_panel', '')} {getattr(param, 'help', '')}"
+def _panel(param: click.Parameter) -> str:
+    return param.panel if isinstance(param, PanelOption) else "Options"
 
 
-def _is_shown(param: Any) -> bool:
-    return not getattr(param, "hidden", False) and "--help" not in param.opts
+def _key(param: click.Parameter) -> str:
+    return f"{'/'.join(param.opts)} {_panel(param)} {_help(param)}"
 
 
-def _options(params: Any) -> str:
+def _options(params: Iterable[click.Parameter]) -> str:
     rows = [f"| {_name(param)} | {_default(param)} | {cell(_help(param))} |" for param in params]
     return "\n".join(["| | default | what it does |", "|---|---|---|", *rows])
 
 
-def _name(param: Any) -> str:
-    if param.param_type_name == "argument":
-        return code(param.make_metavar(context_of(root())))
+def _name(param: click.Parameter) -> str:
+    metavar = code(param.make_metavar(context_of(app)))
+    if not isinstance(param, click.Option):
+        return metavar
     names = ", ".join(f"`{name}`" for name in (*param.opts, *param.secondary_opts))
-    if param.is_flag or param.count:
-        return names
-    return f"{names} {code(param.make_metavar(context_of(root())))}"
+    return names if param.is_flag else f"{names} {metavar}"
 
 
-def _default(param: Any) -> str:
-    if isinstance(param.show_default, str):
-        return cell(param.show_default)
+def _default(param: click.Parameter) -> str:
+    shown = param.show_default if isinstance(param, DescribedArgument | click.Option) else None
+    if shown and isinstance(shown, str):
+        return cell(shown)
     if param.required:
         return "it has to be given"
-    default = param.default
-    if param.show_default is False or default is None or callable(default) or default in (False, "", (), []):
-        return ""
-    return code(str(getattr(default, "value", default)))
+    return code(str(param.default)) if shown else ""
 
 
-def _help(param: Any) -> str:
-    complaints = str(getattr(param, "help", None) or "")
-    variables = param.envvar if isinstance(param.envvar, list) else [param.envvar] if param.envvar else []
-    return f"{complaints} Also: {', '.join(f'`{each}`' for each in variables)}." if variables else complaints
+def _help(param: click.Parameter) -> str:
+    text = param.description if isinstance(param, DescribedArgument) else param.help or ""
+    return f"{text} Also: `{param.envvar}`." if param.envvar else text
 
 
-def _sentence(command: Any) -> str:
+def _sentence(command: click.Command) -> str:
     """Return what a command says of itself; paragraphs that are to stay as they are become fences."""
     complaints = str(command.help or "").partition("\f")[0].strip()
     paragraphs = []
@@ -164,7 +157,7 @@ def _sentence(command: Any) -> str:
     return "\n\n".join(paragraphs)
 
 
-def _examples(command: Any) -> list[str]:
+def _examples(command: click.Command) -> list[str]:
     _, _, listed = str(command.epilog or "").partition("Examples:")
     whole = re.sub(r" \\\n\s+", " ", listed)  # a page has room for what a help folds
     return [line.strip() for line in whole.splitlines() if line.strip()]

@@ -6,7 +6,7 @@ from steelyard import metrics
 from steelyard.dashboard.options import DASHBOARD_PORT
 from steelyard.metrics.families import NODE_LABELS, MetricSpec
 from steelyard.metrics.rocketmq_metrics import ROCKETMQ_METRICS
-from steelyard.metrics.steelyard_metrics import BROKER_REACHED, QUESTIONS_UNANSWERED, STEELYARD_METRICS
+from steelyard.metrics.steelyard_metrics import BROKER_ANSWER, BROKER_REACHED, QUESTIONS_UNANSWERED, STEELYARD_METRICS
 from tests.docs.generated.sources import cell
 
 _ABOUT = f"""# Metrics
@@ -70,7 +70,7 @@ family are counted together, as `other`.
 
 def metrics_page() -> str:
     """Write the page about metrics."""
-    outside = (BROKER_REACHED, QUESTIONS_UNANSWERED)
+    outside = (BROKER_REACHED, BROKER_ANSWER, QUESTIONS_UNANSWERED)
     parts = [
         _ABOUT,
         _ROCKETMQ,

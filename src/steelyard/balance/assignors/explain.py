@@ -17,6 +17,7 @@ from itertools import chain
 
 from steelyard.balance.assignors import OwnedQueues, minimum_moves, previous_owners, topic_bounds
 from steelyard.model import Queue, sort_names, sort_queues
+from steelyard.model.formatting import pluralize
 
 __all__ = ["ChangeReason", "Explanation", "QueueChange", "QueueOverlap", "describe_change", "describe_plan", "explain"]
 
@@ -196,7 +197,7 @@ def describe_plan(explanation: Explanation) -> list[str]:
     e = explanation
     share = f"{e.most}" if e.most == e.fewest else f"{e.fewest} to {e.most}"
     moves, queues = "moves" if e.moved == 1 else "move", "queue" if e.most == 1 else "queues"
-    total = f"{e.moved} of {len(e.changes)} queues {moves}, and {e.least} is the least possible"
+    total = f"{e.moved} of {pluralize(len(e.changes), 'queue')} {moves}, and {e.least} is the least possible"
     lines = [f"{total}; a member has {share} {queues}"]
     lines += (describe_change(change) for change in e.changes if change.why is not ChangeReason.KEPT)
     lines += (

@@ -10,6 +10,7 @@ from enum import Enum
 from msgspec import Struct
 
 from steelyard.model import Queue
+from steelyard.model.finding import Finding
 
 
 class StartAt(Enum):
@@ -161,8 +162,12 @@ class SendBackMessage(Action, frozen=True):
     message: object
     delay_level: int = 0
     """0 lets the broker choose by the number of attempts; -1 sends it to the dead letters."""
-    unreadable_reason: str = ""
-    """Why it cannot be read: then it goes to the dead letters, with this as a property."""
+    error: str = ""
+    """Why it failed, which the retry or the dead letter has as a property."""
+    as_copy: bool = False
+    """Whether to send a copy to the dead letters instead, since 36 brings no error to Apache's brokers."""
+    is_unreadable: bool = False
+    """Whether its body cannot be read: the copy is not marked as compressed."""
 
 
 class UnregisterMember(BrokerAction, frozen=True):
@@ -180,6 +185,13 @@ class MemberReport(Action, frozen=True):
     sentence: str
     queues: tuple[Queue, ...] = ()
     facts: Mapping[str, object] = {}
+    finding: Finding | None = None
+    """The finding whose sentence it is."""
+
+
+def finding_report(finding: Finding) -> MemberReport:
+    """Make the report of a finding."""
+    return MemberReport("warning", str(finding), finding=finding)
 
 
 class MemberLeft(Action, frozen=True):

@@ -28,8 +28,7 @@ from steelyard.balance.assignors.strategy import (
     unmatched_keys,
     uses_owners,
 )
-from steelyard.balance.group import diagnostics
-from steelyard.balance.group.actions import Action, MemberReport
+from steelyard.balance.group.actions import Action, MemberReport, finding_report
 from steelyard.balance.group.claimed_queues import KnownOwners
 from steelyard.balance.group.events import OwnershipReported
 from steelyard.balance.group.heartbeats import BrokerSessions
@@ -37,6 +36,8 @@ from steelyard.balance.group.member_lists import GroupSnapshot
 from steelyard.balance.group.options import MemberOptions
 from steelyard.balance.group.timers import NEVER_MS
 from steelyard.balance.group.topic_routes import SubscribedRoutes
+from steelyard.diagnostics import group as rules
+from steelyard.diagnostics import thresholds
 from steelyard.model import Queue, sort_names, sort_queues
 from steelyard.model.finding import Finding
 
@@ -163,12 +164,6 @@ HeldQueues: TypeAlias = Callable[[], Collection[Queue]]
 """What the member holds at this moment."""
 
 
-_UNOWNED_AFTER_MS = 60_000
-"""How long a queue may be unowned before that is reported: twice a drain."""
-_UNMATCHED_AFTER_MS = 60_000
-"""How long a setting may match no member before that is reported: a restarted member is back by then."""
-
-
 class GroupMonitor:
     """Finds what looks wrong in the group of one member after each rebalance, and reports it once while it lasts.
 
@@ -179,7 +174,7 @@ class GroupMonitor:
 
     def __init__(self, options: MemberOptions) -> None:
         self._options = options
-        self._active = diagnostics.ActiveFindings()
+        self._active = rules.ActiveFindings()
         self._unowned_since_ms: dict[Queue, int] = {}
         self._tables = member_tables_of(options.strategy, options.mixed_group_strategy)
         self._unmatched_since_ms: dict[tuple[str, str], int] = {}
@@ -211,13 +206,13 @@ class GroupMonitor:
         if snapshot.topics_by_member is None:
             found += self._unequal_subscriptions(snapshot)
         elif not snapshot.has_foreign:
-            found += diagnostics.unequal_subscriptions(group, snapshot.topics_by_member, by_subscribers=True)
-        found += diagnostics.unequal_strategies(group, snapshot.strategies_by_member)
+            found += rules.unequal_subscriptions(group, snapshot.topics_by_member, by_subscribers=True)
+        found += rules.unequal_strategies(group, snapshot.strategies_by_member)
         found += self._idle_member(snapshot, plan, readable)
         found += self._long_unmatched(snapshot.members, now_ms)
         if owned is not None:
-            found += diagnostics.unowned_queues(group, self._long_unowned(readable, owned, now_ms), ())
-        return [MemberReport("warning", finding.message) for finding in self._active.update(found)]
+            found += rules.unowned_queues(group, self._long_unowned(readable, owned, now_ms), ())
+        return [finding_report(finding) for finding in self._active.update(found)]
 
     def _unequal_subscriptions(self, snapshot: GroupSnapshot) -> list[Finding]:
         """Compare our subscriptions with those that members reported."""
@@ -225,7 +220,7 @@ class GroupMonitor:
         filters = {member: self._filters[member] for member in snapshot.members if member in self._filters}
         filters[self._options.id] = {topic: wanted.expression for topic, wanted in self._options.subscriptions.items()}
         group = self._options.group
-        return diagnostics.unequal_subscriptions(group, filters) + diagnostics.unequal_filters(group, filters)
+        return rules.unequal_subscriptions(group, filters) + rules.unequal_filters(group, filters)
 
     def _idle_member(self, snapshot: GroupSnapshot, plan: Iterable[Queue], readable: frozenset[Queue]) -> list[Finding]:
         """Find out whether there is no queue for us; the retry topic does not count."""
@@ -236,7 +231,7 @@ class GroupMonitor:
         if not 0 < queues < len(snapshot.members):
             return []
         return [
-            diagnostics.idle_members_finding(
+            rules.idle_members_finding(
                 self._options.group, self._options.id, members=len(snapshot.members), queues=queues
             )
         ]
@@ -245,11 +240,12 @@ class GroupMonitor:
         """Find entries of settings that have matched no member for long."""
         now = [(table.setting, key) for table in self._tables for key in unmatched_keys(table.keys, members)]
         self._unmatched_since_ms = {each: self._unmatched_since_ms.get(each, now_ms) for each in now}
-        long = [each for each, since_ms in self._unmatched_since_ms.items() if now_ms - since_ms >= _UNMATCHED_AFTER_MS]
+        until_ms = now_ms - thresholds.UNMATCHED_MS
+        long = [each for each, since_ms in self._unmatched_since_ms.items() if since_ms <= until_ms]
         return [
             finding
             for table in self._tables
-            for finding in diagnostics.unmatched_entries(
+            for finding in rules.unmatched_entries(
                 self._options.group, table.setting, [key for setting, key in long if setting == table.setting]
             )
         ]
@@ -258,7 +254,8 @@ class GroupMonitor:
         """Return the queues that have been unowned for long."""
         unowned = sort_queues(readable.difference(chain.from_iterable(owned.values())))
         self._unowned_since_ms = {queue: self._unowned_since_ms.get(queue, now_ms) for queue in unowned}
-        return [queue for queue, since_ms in self._unowned_since_ms.items() if now_ms - since_ms >= _UNOWNED_AFTER_MS]
+        until_ms = now_ms - thresholds.UNOWNED_MS
+        return [queue for queue, since_ms in self._unowned_since_ms.items() if since_ms <= until_ms]
 
 
 class GroupAssignment:
@@ -302,8 +299,8 @@ class GroupAssignment:
             for topic, why in outcome.skipped.items()
         )
         reports = self._report_strategy_change(outcome.strategy_name, snapshot)
-        unresponsive = diagnostics.unresponsive_members(self._options.group, owners.repeatedly_unresponsive)
-        reported = [*warnings, *(finding.message for finding in unresponsive), *failures]
+        unresponsive = rules.unresponsive_members(self._options.group, owners.repeatedly_unresponsive)
+        reported = [*warnings, *map(str, unresponsive), *failures]
         return reports + self.monitor.check(
             snapshot, outcome.queues, self._routes.readable_queues, owned, reported, now_ms
         )

@@ -7,13 +7,13 @@ events through `ApplyEvent`, and see the group through the `Rebalancer`.
 from typing import Protocol
 
 from steelyard.balance.group.actions import Action, MemberReport
-from steelyard.balance.group.diagnostics import join_some
 from steelyard.balance.group.heartbeats import BrokerSessions
 from steelyard.balance.group.options import MemberOptions
 from steelyard.balance.group.process_queue import ProcessQueue
 from steelyard.balance.group.queue_states import QueueEvent
 from steelyard.balance.group.rebalance import Rebalancer
 from steelyard.balance.group.timers import TimerQueue
+from steelyard.diagnostics.group import join_some
 from steelyard.model import Queue
 
 

@@ -9,6 +9,10 @@ Batches that run when their queue is lost or its drain times out are *orphans*: 
 then, but their results do not count. So are messages that were sent back because their handler took too long. A message
 whose body cannot be read never reaches a handler: it goes to the dead letters, is skipped, or stops its queue, by
 `UnreadablePolicy`; it stops the queue if only this process cannot read it. It counts as finished once it is stored.
+
+Why a message failed is sent along. Apache's brokers take no error with a send-back, so a message that this member gives
+up is sent to them as a copy. Other failures go there without an error: only the broker knows which attempt is the last,
+and it makes any copy a dead letter while a member of the group holds a lock.
 """
 
 from collections import deque
@@ -41,6 +45,7 @@ class Dispatcher:
         self._context = context
         self._apply = apply
         self._locks = locks
+        self._sessions = context.sessions
         self._options = context.options
         self._times = context.times
         self._is_orderly = context.options.mode is ConsumeMode.ORDERLY
@@ -127,7 +132,7 @@ class Dispatcher:
                 if not batch.remaining:
                     del self._running[batch]
         if finished:
-            process_queue.window.finish(finished)
+            process_queue.finish(finished, self._context.now_ms)
             if process_queue.state is QueueState.DRAINING:
                 process_queue.finished_while_draining += finished
         if event.failed or event.skipped or event.unreadable:
@@ -149,17 +154,14 @@ class Dispatcher:
             batch = process_queue.running.pop(offset, None)
             if batch is None:
                 continue
-            message = batch.message(offset)
             self._finish_one(batch)
             if not self._is_orderly:
-                self._message_failed(process_queue, offset, message, batch.attempt, event.delay_level)
+                self._message_failed(process_queue, offset, batch, event)
             elif retries or process_queue.is_suspended:
                 # It was behind one that failed, and has to wait for it.
-                retries.append((offset, message, 0))
+                retries.append((offset, batch.message(offset), 0))
             else:
-                retries += self._orderly_message_failed(
-                    process_queue, offset, message, batch.attempt, event.delay_level
-                )
+                retries += self._orderly_message_failed(process_queue, offset, batch, event)
         for offset in event.skipped:
             batch = process_queue.running.pop(offset, None)
             if batch is not None:
@@ -169,7 +171,7 @@ class Dispatcher:
             batch = process_queue.running.pop(offset, None)
             if batch is not None:
                 self._finish_one(batch)
-                retries += self._message_unreadable(process_queue, offset, batch.message(offset), batch.attempt, found)
+                retries += self._message_unreadable(process_queue, offset, batch, found)
         if process_queue.state is QueueState.OWNED or process_queue.state is QueueState.UNSURE:
             # In the order of offsets, whatever the order of the results.
             process_queue.local_retries = tuple(sorted((*process_queue.local_retries, *retries), key=itemgetter(0)))
@@ -190,32 +192,30 @@ class Dispatcher:
         if orphans and (event.done or event.failed):
             self._context.report("late-result", "late results of handlers are ignored", event.queue)
 
-    def _message_failed(
-        self, process_queue: ProcessQueue, offset: int, message: object, attempt: int, delay_level: int
-    ) -> None:
+    def _message_failed(self, process_queue: ProcessQueue, offset: int, batch: HandlerBatch, event: Handled) -> None:
         if self._options.mode is ConsumeMode.BROADCAST:
-            process_queue.window.finish((offset,))
+            process_queue.finish((offset,), self._context.now_ms)
             self._context.report(
                 "dropped", "failed messages are dropped, because broadcasting has no retries", process_queue.queue
             )
         elif not self._options.has_retries:
-            self._retry_locally(process_queue, offset, message, attempt + 1)
+            self._retry_locally(process_queue, offset, batch.message(offset), batch.attempt + 1)
         else:
-            self._send_back(process_queue, offset, message, attempt, delay_level)
+            self._send_back(process_queue, offset, batch, event.delay_level, event.errors.get(offset, ""))
 
     def _orderly_message_failed(
-        self, process_queue: ProcessQueue, offset: int, message: object, attempt: int, delay_level: int
+        self, process_queue: ProcessQueue, offset: int, batch: HandlerBatch, event: Handled
     ) -> list[tuple[int, object, int]]:
         process_queue.is_suspended = True
         # A maximum of -1 is none.
-        if delay_level == DEAD_LETTER or 0 <= self._options.max_attempts <= attempt + 1:
-            self._send_back(process_queue, offset, message, attempt, DEAD_LETTER)
+        if event.delay_level == DEAD_LETTER or 0 <= self._options.max_attempts <= batch.attempt + 1:
+            self._send_back(process_queue, offset, batch, DEAD_LETTER, event.errors.get(offset, ""))
             return []
         self._resume_later(process_queue)
-        return [(offset, message, attempt + 1)]
+        return [(offset, batch.message(offset), batch.attempt + 1)]
 
     def _message_unreadable(
-        self, process_queue: ProcessQueue, offset: int, message: object, attempt: int, found: UnreadableMessage
+        self, process_queue: ProcessQueue, offset: int, batch: HandlerBatch, found: UnreadableMessage
     ) -> list[tuple[int, object, int]]:
         policy = UnreadablePolicy.STOP if found.is_local else self._options.on_unreadable
         outcome = {
@@ -226,15 +226,15 @@ class Dispatcher:
         message_at = f"{process_queue.queue}, offset {offset}, cannot be read"
         self._context.emit(MemberReport("unreadable", f"{message_at}{outcome}: {found.why}", (process_queue.queue,)))
         if policy is UnreadablePolicy.SKIP:
-            process_queue.window.finish((offset,))
+            process_queue.finish((offset,), self._context.now_ms)
             return []
         if policy is UnreadablePolicy.DEAD_LETTER:
             process_queue.is_suspended = process_queue.is_suspended or self._is_orderly
-            self._send_back(process_queue, offset, message, attempt, DEAD_LETTER, found.why)
+            self._send_back(process_queue, offset, batch, DEAD_LETTER, found.why, is_unreadable=True)
             return []
         if process_queue.stopped_at is None or offset < process_queue.stopped_at[0]:
             process_queue.stopped_at = offset, found.why
-        return [(offset, message, attempt)]
+        return [(offset, batch.message(offset), batch.attempt)]
 
     def _resume_later(self, process_queue: ProcessQueue) -> None:
         due_ms = self._context.now_ms + self._times.suspend_ms
@@ -249,27 +249,38 @@ class Dispatcher:
         self,
         process_queue: ProcessQueue,
         offset: int,
-        message: object,
-        attempt: int,
+        batch: HandlerBatch,
         delay_level: int,
-        unreadable_reason: str = "",
+        error: str,
+        *,
+        is_unreadable: bool = False,
     ) -> None:
+        is_apache = self._sessions.is_steelyard(process_queue.broker) is False
+        back = SendBackMessage(
+            process_queue.queue,
+            process_queue.generation,
+            offset,
+            batch.message(offset),
+            delay_level,
+            error,
+            as_copy=is_unreadable or (is_apache and delay_level == DEAD_LETTER and bool(error)),
+            is_unreadable=is_unreadable,
+        )
         if process_queue.state is QueueState.UNSURE:
             # Ownership is in doubt, and messages of a lost queue are not sent back.
-            process_queue.owed_retries += ((offset, message, attempt, delay_level, unreadable_reason),)
+            process_queue.owed_retries += ((back, batch.attempt),)
         else:
-            process_queue.sending_back[offset] = message, attempt
-            self._context.emit(
-                SendBackMessage(
-                    process_queue.queue, process_queue.generation, offset, message, delay_level, unreadable_reason
-                )
-            )
+            self._emit_send_back(process_queue, back, batch.attempt)
+
+    def _emit_send_back(self, process_queue: ProcessQueue, back: SendBackMessage, attempt: int) -> None:
+        process_queue.sending_back[back.offset] = back.message, attempt
+        self._context.emit(back)
 
     def send_owed_retries(self, process_queue: ProcessQueue) -> None:
         """Send back the messages that failed while a queue was unsure."""
         owed, process_queue.owed_retries = process_queue.owed_retries, ()
-        for offset, message, attempt, level, unreadable in owed:
-            self._send_back(process_queue, offset, message, attempt, level, unreadable)
+        for back, attempt in owed:
+            self._emit_send_back(process_queue, back, attempt)
 
     def sent_back(self, event: SentBack | SendBackFailed) -> None:
         """Process the outcome of a send-back."""
@@ -280,7 +291,7 @@ class Dispatcher:
             return
         message, attempt = process_queue.sending_back.pop(event.offset)
         if isinstance(event, SentBack):
-            process_queue.window.finish((event.offset,))
+            process_queue.finish((event.offset,), self._context.now_ms)
             process_queue.is_suspended = False
         else:
             self._retry_locally(process_queue, event.offset, message, attempt + 1)
@@ -325,6 +336,7 @@ class Dispatcher:
         """Send back messages that have been in a handler for too long: they count as finished, and are redelivered."""
         self._is_timeout_check_scheduled = False
         limit_ms = self._context.now_ms - self._times.consume_timeout_ms
+        error = f"the handler took longer than {self._times.consume_timeout_ms // 1000} s"
         for batch in [batch for batch in self._running if batch.started_ms <= limit_ms]:
             # It still occupies a handler; move it behind those that started later.
             del self._running[batch]
@@ -335,7 +347,7 @@ class Dispatcher:
             for offset in late:
                 del process_queue.running[offset]
                 self._orphans.setdefault((process_queue.queue, process_queue.generation), {})[offset] = batch
-                self._send_back(process_queue, offset, batch.message(offset), batch.attempt, _TIMEOUT_DELAY_LEVEL)
+                self._send_back(process_queue, offset, batch, _TIMEOUT_DELAY_LEVEL, error)
             if late:
                 self._context.report("overdue", "sent back messages whose handler took too long", process_queue.queue)
         self._schedule_timeout_check()

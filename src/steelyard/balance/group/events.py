@@ -208,6 +208,8 @@ class Handled(AssignedQueueEvent, frozen=True):
     """Offsets that were not started, because `may_start` was false: to be started later, or elsewhere."""
     unreadable: Mapping[int, UnreadableMessage] = {}
     """Offsets whose bodies cannot be read: no handler got them."""
+    errors: Mapping[int, str] = {}
+    """Why the failed ones failed, by offset."""
 
 
 class MessagesPolled(AssignedQueueEvent, frozen=True):

@@ -14,10 +14,9 @@ for two more minutes, with a share of queues that are read by none. When the tim
 from collections.abc import Callable, Mapping, Sequence
 
 from steelyard.balance.group import events
-from steelyard.balance.group.actions import Action, MemberLeft, MemberReport, UnregisterMember
+from steelyard.balance.group.actions import Action, MemberLeft, UnregisterMember, finding_report
 from steelyard.balance.group.claimed_queues import ClaimedQueues
 from steelyard.balance.group.context import MemberContext
-from steelyard.balance.group.diagnostics import ActiveFindings, ProgressSample, stalled_queues
 from steelyard.balance.group.heartbeats import BrokerSessions
 from steelyard.balance.group.options import ConsumeMode, MemberOptions
 from steelyard.balance.group.process_queue import LockMode, ProcessQueue, QueueStatus
@@ -25,53 +24,44 @@ from steelyard.balance.group.queue_states import HELD_STATES, QueueEvent, QueueS
 from steelyard.balance.group.queue_transitions import QueueTransitions
 from steelyard.balance.group.rebalance import Rebalancer
 from steelyard.balance.group.timers import NEVER_MS, earliest
+from steelyard.diagnostics import thresholds
+from steelyard.diagnostics.group import ActiveFindings, WaitingQueue, stuck_queues
 from steelyard.model import Queue, sort_queues
 from steelyard.model.finding import Finding
 
-_STALLED_AFTER_MS = 60_000
-_STALL_CHECK_INTERVAL_MS = 15_000
-
 
 class StallMonitor:
-    """Finds owned queues with messages that do not progress; one that was unsure counts from when it is owned again."""
+    """Finds owned queues with waiting messages that make no progress; it looks now and then."""
 
     def __init__(self, context: MemberContext) -> None:
         self._context = context
         self._active = ActiveFindings()
-        self._since: dict[Queue, ProgressSample] = {}
-        """Queues with unfinished messages, and when each was first seen at its present offset."""
         self._is_scheduled = False
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """The queues that stalled at the last check."""
+        """What was stuck at the last check."""
         return self._active.active
 
     def schedule(self) -> None:
         """Check from now on, as long as there are queues."""
         if not self._is_scheduled:
             self._is_scheduled = True
-            self._context.timers.call_at(self._context.now_ms + _STALL_CHECK_INTERVAL_MS, self._check)
+            self._context.timers.call_at(self._context.now_ms + thresholds.STUCK_CHECK_MS, self._check)
 
     def _check(self) -> None:
         self._is_scheduled = False
-        before, self._since = self._since, {}
-        if not self._context.process_queues:
-            return
-        self.schedule()
-        still: dict[Queue, tuple[ProgressSample, ProgressSample]] = {}
-        for queue, process_queue in self._context.process_queues.items():
-            window = process_queue.window
-            if process_queue.state is not QueueState.OWNED or window.low >= window.next_offset:
-                continue
-            now = ProgressSample(self._context.now_ms, window.low, window.next_offset)
-            first = before.get(queue, now)
-            self._since[queue] = first if first.committed == now.committed else now
-            still[queue] = self._since[queue], now
-        options = self._context.options
-        found = stalled_queues(options.group, still, dict.fromkeys(still, options.id), after_ms=_STALLED_AFTER_MS)
-        for finding in self._active.update(found):
-            self._context.emit(MemberReport("warning", finding.message))
+        if self._context.process_queues:
+            self.schedule()
+        waiting = [
+            WaitingQueue(queue, since_ms, each.window.low, each.window.unfinished)
+            for queue, each in self._context.process_queues.items()
+            if each.state is QueueState.OWNED and (since_ms := each.waiting_since_ms()) is not None
+        ]
+        group, owner = self._context.options.group, self._context.options.id
+        owners = {each.queue: owner for each in waiting}
+        for finding in self._active.update(stuck_queues(group, waiting, owners, self._context.now_ms)):
+            self._context.emit(finding_report(finding))
 
 
 class LeaveSequence:

@@ -15,11 +15,11 @@ Left out: when to query (rebalance.py), and what to do with the answer (assignme
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from steelyard.balance.group.diagnostics import duplicate_ids
 from steelyard.balance.group.events import MemberFacts, MemberListReceived
 from steelyard.balance.group.heartbeats import BrokerSessions
 from steelyard.balance.group.options import MemberOptions, is_steelyard_id
 from steelyard.balance.group.timers import NEVER_MS
+from steelyard.diagnostics.group import duplicate_ids
 from steelyard.model import Queue, sort_names
 
 
@@ -128,7 +128,7 @@ class MemberLists:
                 # A restarted broker learns only by and by who owns what: until then its earlier owners count.
                 member_list.owners = {**before.owners, **member_list.owners}
         duplicates = duplicate_ids(self._group, received.ids)
-        member_list.warnings = (*received.warnings, *(each.message for each in duplicates))
+        member_list.warnings = (*received.warnings, *map(str, duplicates))
         self._lists[received.broker] = member_list
         if before is None:
             return True

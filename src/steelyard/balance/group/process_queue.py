@@ -10,6 +10,7 @@ from enum import Enum
 
 from msgspec import Struct
 
+from steelyard.balance.group.actions import SendBackMessage
 from steelyard.balance.group.inflight_window import InflightWindow
 from steelyard.balance.group.queue_states import QueueState
 from steelyard.model import Queue
@@ -98,6 +99,8 @@ class ProcessQueue:
     committed_offset: int | None = None
     """What the broker is known to have committed."""
     commit_sent_ms: int = 0
+    progress_ms: int = 0
+    """When the low end last moved, or when there was something to do again."""
     is_commit_scheduled: bool = False
     """A timer will commit what there is to commit."""
     reset_offset: int | None = None
@@ -127,8 +130,8 @@ class ProcessQueue:
     finished_while_draining: list[int] = field(default_factory=list)
     sending_back: dict[int, tuple[object, int]] = field(default_factory=dict)
     """Messages whose send-back is unanswered: message and attempt, by offset."""
-    owed_retries: tuple[tuple[int, object, int, int, str], ...] = ()
-    """To be sent back once ownership is proven: offset, message, attempt, delay level, why unreadable."""
+    owed_retries: tuple[tuple[SendBackMessage, int], ...] = ()
+    """To be sent back once ownership is proven, each with its attempt."""
     is_suspended: bool = False
     """It pauses after a failure, since it is orderly."""
     stopped_at: tuple[int, str] | None = None
@@ -157,6 +160,20 @@ class ProcessQueue:
         self.sending_back = {}
         self.is_suspended = False
 
+    def finish(self, offsets: Sequence[int], now_ms: int) -> None:
+        """Mark messages as finished."""
+        low = self.window.low
+        self.window.finish(offsets)
+        if self.window.low != low:
+            self.progress_ms = now_ms
+
+    def waiting_since_ms(self) -> int | None:
+        """Return since when the first unfinished message is that; None if there is none.
+
+        A queue that was unsure counts from when it is owned again.
+        """
+        return max(self.progress_ms, self.state_since_ms) if self.window.low < self.window.next_offset else None
+
     def discard_unstarted(self) -> None:
         """Forget what no handler has; it stays unfinished in the window, so no commit passes it."""
         self.batches.clear()
@@ -184,6 +201,7 @@ class ProcessQueue:
             is_flow_controlled=self.is_flow_controlled,
             is_suspended=self.is_suspended,
             stopped_at=self.stopped_at,
+            waiting_since_ms=self.waiting_since_ms(),
         )
 
 
@@ -213,3 +231,5 @@ class QueueStatus(Struct, frozen=True):
     is_flow_controlled: bool
     is_suspended: bool
     stopped_at: tuple[int, str] | None = None
+    waiting_since_ms: int | None = None
+    """Since when its first unfinished message is that."""

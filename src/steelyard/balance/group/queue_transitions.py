@@ -191,6 +191,8 @@ class QueueTransitions:
         if offsets and offsets[0] < window.next_offset:
             known = window.first_new_index(offsets)
             offsets, messages = offsets[known:], messages[known:]
+        if window.low >= window.next_offset:
+            process_queue.progress_ms = self._context.now_ms
         window.add(offsets, event.next_offset, event.body_bytes)
         if offsets:
             process_queue.batches.append((offsets, messages))

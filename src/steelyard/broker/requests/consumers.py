@@ -20,16 +20,19 @@ Errors of forwarded requests: 1 if the member is not connected or older than 3.1
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 
 from msgspec import structs
 
 from steelyard.broker import client_expiry
+from steelyard.broker.consumer_lag import waiting_queues
 from steelyard.broker.consumer_registry import ConsumerGroup, GroupMember
 from steelyard.broker.group_warnings import find_warnings
 from steelyard.broker.producer_registry import RegisteredProducer
 from steelyard.broker.request_errors import request_error, system_error
 from steelyard.broker.requests.paging import check_rows
 from steelyard.broker.state import BrokerCoreState, RequestHandler
+from steelyard.diagnostics import thresholds
 from steelyard.errors import SteelyardError
 from steelyard.wire.bodies import decode_request_body, encode_body
 from steelyard.wire.bodies.common import TopicNames
@@ -38,12 +41,14 @@ from steelyard.wire.bodies.members import (
     ConnectionEntry,
     ConsumerConnections,
     ConsumerIdList,
+    FindingEntry,
     GroupExtension,
     GroupSubscription,
     MemberEntry,
     ProducerConnections,
     ProducerEntry,
     ProducerTable,
+    WaitingQueueEntry,
 )
 from steelyard.wire.bodies.offsets import MemberOffsets
 from steelyard.wire.codes import CLIENT_LANGUAGE, SERVER_VERSION, ResponseCode, Version
@@ -58,6 +63,8 @@ from steelyard.wire.message_ids import parse_offset_id
 
 _MAX_OWNERS = 1_000_000
 """Queues whose owners are listed: a few bytes each."""
+_MAX_WAITING = 1_000
+"""Queues without progress that are listed: more of them say nothing new."""
 
 
 def _list_member_ids(state: BrokerCoreState, request: Command, _peer: Peer, now_ms: int) -> Command:
@@ -74,7 +81,7 @@ def _group_view(state: BrokerCoreState, group: ConsumerGroup, now_ms: int) -> Gr
     check_rows(sum(queues.values()), f"let the members of {group.name} subscribe to fewer topics", _MAX_OWNERS)
     return GroupExtension(
         epoch=group.epoch,
-        findings=tuple(warning.message for warning in find_warnings(group)) or None,
+        findings=tuple(map(FindingEntry.of, find_warnings(group))) or None,
         members=tuple(
             MemberEntry(
                 id=member.id,
@@ -91,17 +98,37 @@ def _group_view(state: BrokerCoreState, group: ConsumerGroup, now_ms: int) -> Gr
     )
 
 
+def _waiting_queues(state: BrokerCoreState, group: ConsumerGroup, now_ms: int) -> tuple[WaitingQueueEntry, ...] | None:
+    topics = [topic for name in group.subscriptions if (topic := state.topics.get(name)) is not None]
+    found = (each for topic in topics for each in waiting_queues(state, group.name, topic, now_ms, thresholds.STUCK_MS))
+    entries = (
+        WaitingQueueEntry(
+            lag=each.lag,
+            offset=each.offset,
+            oldest_ms=None if each.oldest_ms is None else max(0, now_ms - each.oldest_ms),
+            queue_id=each.queue.queue_id,
+            still_ms=now_ms - each.since_ms,
+            topic=each.queue.topic,
+        )
+        for each in found
+    )
+    return tuple(islice(entries, _MAX_WAITING)) or None
+
+
 def _consumer_connections(state: BrokerCoreState, request: Command, _peer: Peer, now_ms: int) -> Command:
     name = request.header(GroupRequest).consumer_group
     group = state.consumers.group(name)
     if group is None:
         raise request_error(ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{name}] not online")
+    view = None
+    if request.language == CLIENT_LANGUAGE:
+        view = structs.replace(_group_view(state, group, now_ms), waiting=_waiting_queues(state, group, now_ms))
     body = ConsumerConnections(
         connections=tuple(_to_connection(group.members[client_id]) for client_id in group.ids),
         start_from=group.start_from,
         kind=group.kind,
         model=group.model,
-        steelyard=_group_view(state, group, now_ms) if request.language == CLIENT_LANGUAGE else None,
+        steelyard=view,
         subscriptions=dict(group.subscriptions),
     )
     return response_to(request, body=encode_body(body))

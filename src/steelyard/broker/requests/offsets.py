@@ -20,8 +20,9 @@ backwards. 5.5 ignores it, which would skip messages; here a group before the ne
 from collections.abc import Mapping
 
 from steelyard.broker.commit_fencing import CommitResult, commit_offset
-from steelyard.broker.long_polling import answer_group_pulls
+from steelyard.broker.long_polling import PULLS_PER_CALL, answer_group_pulls
 from steelyard.broker.request_errors import invalid_parameter, request_error, system_error
+from steelyard.broker.requests.paging import check_rows
 from steelyard.broker.state import BrokerCoreState, RequestHandler
 from steelyard.broker.topics import BrokerTopic
 from steelyard.broker.validation import check_group, check_not_broker_group
@@ -42,6 +43,14 @@ from steelyard.wire.headers.group import (
     SearchOffset,
 )
 from steelyard.wire.json_body import ByQueue
+
+_ONE_QUEUE = "reset one queue at a time (queueId)"
+_MAX_COPIED = 80_000
+"""Offsets that are copied to another group at a time: one topic always fits."""
+_MAX_READS = 24_000
+"""Messages whose times a reset reads: a thousand queues with a million messages each."""
+_MAX_PUSHED = 500_000
+"""Offsets that a reset sends to the members of a broadcasting group, together."""
 
 
 def _query_offset(state: BrokerCoreState, request: Command, _peer: Peer, _now_ms: int) -> Command:
@@ -125,13 +134,17 @@ def _clone_offsets(state: BrokerCoreState, request: Command, _peer: Peer, now_ms
     source, target = header.src_group, header.dest_group
     check_group(target)
     check_not_broker_group(target)
-    state.groups.get_or_create(target, now_ms)
     topics = [header.topic] if header.topic else state.offsets.topics_of(source)
     members = None if header.offline else state.consumers.group(source)
     subscribed = members.subscriptions if members is not None else {}
-    for topic in topics:
-        if state.topics.get(topic) is None or (subscribed and topic not in subscribed):
-            continue
+    copied = [
+        topic for topic in topics if state.topics.get(topic) is not None and (not subscribed or topic in subscribed)
+    ]
+    check_rows(
+        sum(len(state.offsets.committed_in(source, topic)) for topic in copied), "copy one topic at a time", _MAX_COPIED
+    )
+    state.groups.get_or_create(target, now_ms)
+    for topic in copied:
         for queue_id in state.offsets.clone(source, target, topic):
             state.queue_locks.advance_epoch(target, topic, queue_id)
     return response_to(request)
@@ -163,16 +176,21 @@ def _reset_offsets(state: BrokerCoreState, request: Command, _peer: Peer, now_ms
             {Queue(topic.name, state.options.name, queue_id): offset for queue_id, offset in targets.items()}
         )
     )
+    body = encode_body(reset)
     members = state.consumers.group(group)
     if members is not None and members.model is MessageModel.BROADCASTING:
+        check_rows(len(targets) * len(members.members), _ONE_QUEUE, _MAX_PUSHED)
+        is_list_needed = any(member.language == "CPP" for member in members.members.values())
+        for_cpp = encode_body(ResetOffsetsList.of(reset)) if is_list_needed else b""
         for member in list(members.members.values()):
-            body = ResetOffsetsList.of(reset) if member.language == "CPP" else reset
-            state.send_oneway(member.peer, RequestCode.RESET_CONSUMER_CLIENT_OFFSET, header, encode_body(body))
+            pushed = for_cpp if member.language == "CPP" else body
+            state.send_oneway(member.peer, RequestCode.RESET_CONSUMER_CLIENT_OFFSET, header, pushed)
     else:
+        left = PULLS_PER_CALL
         for queue_id, offset in moved.items():
             state.offsets.reset(group, topic.name, queue_id, offset)
-            answer_group_pulls(state, group, topic.name_bytes, queue_id, now_ms)
-    return response_to(request, body=encode_body(reset))
+            left -= answer_group_pulls(state, group, topic.name_bytes, queue_id, now_ms, left)
+    return response_to(request, body=body)
 
 
 def _target_offsets(state: BrokerCoreState, topic: BrokerTopic, header: ResetOffset) -> dict[int, int]:
@@ -181,6 +199,8 @@ def _target_offsets(state: BrokerCoreState, topic: BrokerTopic, header: ResetOff
     if queue_id < 0:
         if not topic.read_queues:
             raise system_error(f"{topic.name} has no queues to reset")
+        check_rows(topic.read_queues, _ONE_QUEUE)
+        _check_reads(state, topic, header.timestamp)
         return {queue: _offset_at(state, topic, queue, header.timestamp) for queue in range(topic.read_queues)}
     if queue_id >= topic.queues:
         raise invalid_parameter(f"{topic.name} has no queue {queue_id}: its queues are 0 to {topic.queues - 1}")
@@ -190,6 +210,17 @@ def _target_offsets(state: BrokerCoreState, topic: BrokerTopic, header: ResetOff
     if not low <= header.offset <= high + 1:
         raise system_error(f"Target offset {header.offset} not in consume queue range [{low}-{high}]")
     return {queue_id: min(header.offset, high)}
+
+
+def _check_reads(state: BrokerCoreState, topic: BrokerTopic, timestamp: int) -> None:
+    """Refuse a search by time that would read too many records: each queue is searched by halves."""
+    if timestamp >= 0:
+        ends = (state.store.bounds(topic.name_bytes, queue) for queue in range(topic.read_queues))
+        reads = sum((high - low).bit_length() + 1 for low, high in ends)
+        if reads > _MAX_READS:
+            raise system_error(
+                f"{reads} messages would be read to find the time, at most {_MAX_READS} are: {_ONE_QUEUE}"
+            )
 
 
 def _offset_at(state: BrokerCoreState, topic: BrokerTopic, queue_id: int, timestamp: int) -> int:

@@ -13,7 +13,8 @@ stored. No response has a recall handle.
 36 names the message by its position, and it goes to ``%RETRY%group`` after a delay: the requested level, or for 0 the
 third and one more with each attempt. Below 0, or after as many attempts as the member or else the group allows (16), it
 becomes a dead letter. RETRY_TOPIC keeps the original topic, ORIGIN_MESSAGE_ID the original id, DLQ_ORIGIN_TOPIC and
-DLQ_ORIGIN_MESSAGE_ID the same for dead letters, as with Apache's proxy. A group without retry queues keeps nothing.
+DLQ_ORIGIN_MESSAGE_ID the same for dead letters, as with Apache's proxy; our members say why it failed, which becomes
+STEELYARD_ERROR if there is room. A group without retry queues keeps nothing.
 
 324 and 325 push a reply (326) to the client that REPLY_TO_CLIENT names; 1 if it is not connected or not named. Replies
 are not stored: the response has the id ``0``, as Apache's with ``storeReplyMessageEnable=false``. Unlike Apache, the
@@ -50,12 +51,13 @@ from steelyard.wire.headers.send import (
     SendMessageResponse,
     SendMessageV2,
 )
-from steelyard.wire.limits import BROKER_BATCH_ITEMS, TOPIC_BYTES_V1
-from steelyard.wire.properties import decode_properties, find_property
+from steelyard.wire.limits import BROKER_BATCH_ITEMS, ERROR_BYTES, PROPERTIES_BYTES, TOPIC_BYTES_V1
+from steelyard.wire.properties import decode_properties, find_property, property_text
 from steelyard.wire.property_names import (
     DELAY_LEVEL,
     DLQ_ORIGIN_MESSAGE_ID,
     DLQ_ORIGIN_TOPIC,
+    ERROR,
     ORIGIN_MESSAGE_ID,
     POP_RECEIPT,
     PUSH_REPLY_TIME,
@@ -344,8 +346,8 @@ def _send_back(state: BrokerCoreState, request: Command, peer: Peer, now_ms: int
     properties = decode_properties(record.properties)
     origin_topic = properties.setdefault(RETRY_TOPIC, topic)
     origin_id = properties.setdefault(ORIGIN_MESSAGE_ID, state.broker_properties.offset_message_id(record.position))
-    for name in (TIMER_DELIVER_MS, TIMER_DELAY_SECONDS, TIMER_DELAY_MS, DELAY_LEVEL):
-        properties.pop(name, None)  # the first delay is over
+    for name in (TIMER_DELIVER_MS, TIMER_DELAY_SECONDS, TIMER_DELAY_MS, DELAY_LEVEL, ERROR):
+        properties.pop(name, None)  # the first delay is over, and so is an earlier attempt
     max_attempts = group.max_retries if header.max_reconsume_times is None else header.max_reconsume_times
     if record.reconsume_times >= max_attempts or header.delay_level < 0:
         properties.setdefault(DLQ_ORIGIN_TOPIC, origin_topic)
@@ -359,6 +361,9 @@ def _send_back(state: BrokerCoreState, request: Command, peer: Peer, now_ms: int
         )
         place = place_delayed(properties, place, now_ms, max_delay_ms=state.options.timer_max_ms)
     text, times = encode_raw_properties(properties), record.reconsume_times + 1
+    if header.steelyard_error:
+        error = f"{ERROR}\x01{property_text(header.steelyard_error, ERROR_BYTES)}\x02".encode()
+        text += error if len(text) + len(error) <= PROPERTIES_BYTES else b""
     appended = append_copy(state, record, place, text, now_ms, reconsume_times=times)
     if place.topic.startswith(DLQ_PREFIX):
         state.event_counters.dead_letters.add(group.name, origin_topic)

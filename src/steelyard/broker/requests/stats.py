@@ -5,7 +5,8 @@
 208 GET_CONSUME_STATS          a group's offsets in each queue that it may read. Without a topic: in all topics with
                                offsets. Topics that it no longer subscribes to are left out, unless they are listed, or
                                it read them within the last hour, as pull consumers without subscriptions do
-303 QUERY_CONSUME_TIME_SPAN    when the first, the last and the last consumed message of each queue were stored
+303 QUERY_CONSUME_TIME_SPAN    when the first, the last and the last consumed message of each queue were stored; at most
+                               `_MAX_TIME_SPANS` queues, all others at most those of paging.py
 315 VIEW_BROKER_STATS_DATA     one counter over a minute, an hour and a day; 1 for an unknown one
 317 GET_BROKER_CONSUME_STATS   208 for all groups, on request only for ordered topics. Apache counts the lag over write
                                queues; here it is read queues, as in 208, so that none is missed
@@ -58,6 +59,9 @@ from steelyard.wire.json_body import ByQueue, QueueRef
 
 _NO_TIME = -1
 _BY_QUEUE = "request one queue at a time (30, 31)"
+_TIME_LENGTH = len("1970-01-01#00:00:00:000")
+_MAX_TIME_SPANS = 4_096
+"""Queues in one 303, which reads and writes three times for each."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -143,7 +147,7 @@ def _broker_consume_stats(state: BrokerCoreState, request: Command, _peer: Peer,
 def _time_spans(state: BrokerCoreState, request: Command, _peer: Peer, now_ms: int) -> Command:
     header = request.header(GroupTopicRequest)
     topic = state.topics[header.topic or ""]
-    check_rows(topic.write_queues, _BY_QUEUE)
+    check_rows(topic.write_queues, _BY_QUEUE, _MAX_TIME_SPANS)
     spans = [_queue_times(state, header.group, topic, number, now_ms) for number in range(topic.write_queues)]
     return response_to(request, body=encode_body(ConsumeTimeSpans(queues=tuple(spans))))
 
@@ -172,8 +176,7 @@ def _format_time(time_ms: int) -> str:
     >>> _format_time(-1)
     '1969-12-31#23:59:59:999'
     """
-    moment = _EPOCH + timedelta(milliseconds=time_ms)
-    return f"{moment:%Y-%m-%d#%H:%M:%S}:{moment.microsecond // 1_000:03d}"
+    return (_EPOCH + timedelta(milliseconds=time_ms)).isoformat("#", "milliseconds").replace(".", ":")[:_TIME_LENGTH]
 
 
 def _queue(state: BrokerCoreState, topic: BrokerTopic, number: int) -> Queue:

@@ -2,6 +2,7 @@
 
 17 UPDATE_AND_CREATE_TOPIC           creates a topic or changes all its settings; 29 for an invalid name. Groups that
                                      read it begin in new queues at the first message, whether they run or not
+                                     (at most `_MAX_STARTS` offsets are set for that)
 18 UPDATE_AND_CREATE_TOPIC_LIST      the same for many; all are checked before the first topic is created
 21 GET_ALL_TOPIC_CONFIG              all topics; with a sequence number (5.3) a page of them, by name. It is the first
                                      page again if the table changed since
@@ -17,12 +18,13 @@ The broker's own topics can be neither changed nor deleted (29). Left out: stati
 (tools write that there themselves).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
 from steelyard.broker.append import flush
-from steelyard.broker.request_errors import invalid_parameter, request_error
+from steelyard.broker.options import MAX_QUEUES
+from steelyard.broker.request_errors import invalid_parameter, request_error, system_error
 from steelyard.broker.requests.paging import page_of
 from steelyard.broker.state import BrokerCoreState, RequestHandler
 from steelyard.broker.topics import BrokerTopic
@@ -40,6 +42,8 @@ from steelyard.wire.limits import LIST_BYTES
 
 _FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
 _PERMISSIONS = range(16)
+_MAX_STARTS = 80_000
+"""Offsets that one request sets for groups in new queues: one group and all queues, or a thousand groups and eighty."""
 
 
 def _update_topic(state: BrokerCoreState, request: Command, _peer: Peer, now_ms: int) -> Command:
@@ -54,32 +58,45 @@ def _update_topic(state: BrokerCoreState, request: Command, _peer: Peer, now_ms:
         sys_flag=header.topic_sys_flag or 0,
         attributes=parse_attribute_changes(header.attributes),
     )
-    _create_or_update(state, _checked_settings(state, settings), now_ms)
+    _create_or_update(state, [_checked_settings(state, settings)], now_ms)
     return response_to(request)
 
 
 def _update_topics(state: BrokerCoreState, request: Command, _peer: Peer, now_ms: int) -> Command:
     topics = decode_request_body(TopicConfigList, request.body, max_bytes=LIST_BYTES).topics
-    for settings in [_checked_settings(state, each) for each in topics]:
-        _create_or_update(state, settings, now_ms)
+    _create_or_update(state, [_checked_settings(state, each) for each in topics], now_ms)
     return response_to(request)
 
 
-def _create_or_update(state: BrokerCoreState, settings: TopicConfig, now_ms: int) -> None:
-    known = state.topics.get(settings.name)
-    topic = state.topics.put(settings, now_ms)
-    if known is not None:
-        _begin_new_queues(state, topic, known.queues)
+def _create_or_update(state: BrokerCoreState, settings: Sequence[TopicConfig], now_ms: int) -> None:
+    """Create or change topics; refuse it if too many groups would begin in too many new queues."""
+    new_queues: dict[str, range] = {}
+    for each in settings:
+        known, wanted = state.topics.get(each.name), min(max(each.read_queues, each.write_queues), MAX_QUEUES)
+        if known is not None and wanted > max(known.queues, new_queues.get(each.name, range(0)).stop):
+            new_queues[each.name] = range(known.queues, wanted)
+    readers = state.offsets.readers_of(new_queues) if new_queues else {}
+    starts = sum(len(groups) * len(new_queues[topic]) for topic, groups in readers.items())
+    most = min(_MAX_STARTS, state.offsets.room // 2)  # what is left is for offsets that groups commit
+    if starts > most:
+        raise system_error(
+            f"groups that read these topics would need {starts} offsets in their new queues, and {most} can be set at "
+            "a time: add fewer queues at a time, or delete groups that are no longer used"
+        )
+    for each in settings:
+        topic = state.topics.put(each, now_ms)
+        if groups := readers.pop(topic.name, None):
+            _begin_new_queues(state, topic, groups, new_queues[topic.name])
 
 
-def _begin_new_queues(state: BrokerCoreState, topic: BrokerTopic, first: int) -> None:
-    """Make each group that reads a topic begin at the first message of its new queues.
+def _begin_new_queues(state: BrokerCoreState, topic: BrokerTopic, groups: Iterable[str], new_queues: range) -> None:
+    """Make groups begin at the first message of new queues.
 
     Otherwise a group that is not running would begin at their end when it comes back, and miss what was sent meanwhile.
     """
-    for group in state.offsets.groups_of(topic.name):
-        for queue_id in range(first, topic.queues):
-            if state.offsets.get(group, topic.name, queue_id) is None and state.offsets.has_room(group, topic.name):
+    for group in groups:
+        for queue_id in new_queues:
+            if state.offsets.get(group, topic.name, queue_id) is None:
                 state.offsets.put(group, topic.name, queue_id, state.store.bounds(topic.name_bytes, queue_id)[0])
 
 

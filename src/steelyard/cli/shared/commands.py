@@ -1,73 +1,50 @@
-"""Command groups and subcommands on top of typer: plain help with examples, hints for other tools' names, errors.
+"""Commands and groups of them on click: plain help with examples, other tools' names, errors as one line.
 
-A group is a module with ``app = CommandGroup(…)``, and each subcommand a function. Help is plain text: loading rich to
-draw it would make it slow.
+A module of one command has a function marked by ``@command(…)``, one of several has ``app = CommandGroup(…)`` and
+functions marked by ``@app.subcommand(…)``. Help is plain text: loading rich to draw it would make it slow.
 """
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-import typer
-from typer.core import TyperCommand, TyperGroup
+import click
+from click.exceptions import Exit
 
 from steelyard.cli.shared.exit_codes import ExitCode, exit_code_for
-from steelyard.cli.shared.options import with_shared_options
+from steelyard.cli.shared.options import PROVIDERS
+from steelyard.cli.shared.parameters import PanelOption, bind
 from steelyard.cli.shared.terminal import print_error
 from steelyard.errors import SteelyardError
 
-V = TypeVar("V", bound=Callable[..., None])
-
 COMPLETE_VARIABLE = "_STEELYARD_COMPLETE"
-_EXAMPLES_ATTRIBUTE = "__examples__"
+
+V = TypeVar("V", bound=Callable[..., None])
 
 _OTHER_TOOLS_NAMES = {
     "bench": "perf",
     "broker": "nodes",
-    "consume": "consumer read sub subscribe tail",
+    "consume": "read sub subscribe tail",
     "create": "add new",
-    "dashboard": "page",
     "dead-letters": "dlq",
     "delete": "del remove rm",
-    "doctor": "diagnose status",
+    "doctor": "diagnose",
     "group": "consumer-group",
     "ls": "list",
     "send": "produce pub publish",
     "set": "edit update",
     "show": "describe get info view",
-    "up": "server start",
+    "up": "start",
 }
-"""Our names, and those that other tools use."""
-_OTHER_TOOLS_COMMANDS = {theirs: ours for ours, names in _OTHER_TOOLS_NAMES.items() for theirs in names.split()}
+"""Our names, and those that other tools use: they run ours."""
+_OUR_NAMES = {theirs: ours for ours, names in _OTHER_TOOLS_NAMES.items() for theirs in names.split()}
+_AMBIGUOUS_NAMES = {"consumer": ("consume", "group"), "server": ("up", "broker"), "status": ("doctor", "cluster")}
+"""Names of other tools that may mean one or the other of ours."""
 
 _EXAMPLE_WIDTH = 76
 """An example fits a terminal of 80 columns."""
 _REMARK_MARK, _CONTINUATION, _CONTINUATION_INDENT = "    # ", " \\", "    "
-
-
-def help_examples(*examples: str) -> Callable[[V], V]:
-    """Attach examples to a command, for its help."""
-
-    def mark(function: V) -> V:
-        function.__dict__[_EXAMPLES_ATTRIBUTE] = examples
-        return function
-
-    return mark
-
-
-def _examples_of(command: Callable[..., None]) -> tuple[str, ...]:
-    """Return the examples of a command."""
-    found: tuple[str, ...] = getattr(command, _EXAMPLES_ATTRIBUTE, ())
-    return found
-
-
-def add_command(app: typer.Typer, name: str, command: Callable[..., None]) -> None:
-    """Add a command to an app, with the options of what it is passed, and its examples at the end of the help."""
-    # Lines after \b are not wrapped; a raw docstring has \b as two characters.
-    text = (command.__doc__ or "").replace("\\b\n", "\b\n")
-    shown = "\n".join(f"  {line}" for each in _examples_of(command) for line in _wrap_example(each))
-    add = app.command(name, cls=_PanelCommand, help=text, epilog=f"\b\nExamples:\n{shown}" if shown else None)
-    add(with_shared_options(command))
 
 
 def _wrap_example(example: str) -> Iterator[str]:
@@ -111,98 +88,139 @@ def _word_gaps(line: str) -> Iterator[int]:
             yield place
 
 
-def _write_parameter_sections(command: Any, ctx: Any, formatter: Any) -> None:
-    """Write arguments, options, and options that have a panel of their own."""
-    sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
-    for each in command.get_params(ctx):
-        record = each.get_help_record(ctx)
-        if record is not None:
-            usual = "Arguments" if each.param_type_name == "argument" else "Options"
-            sections.setdefault(getattr(each, "rich_help_panel", None) or usual, []).append(record)
-    for name, records in sections.items():
-        if records:
-            with formatter.section(name):
-                formatter.write_dl(records)
-
-
-class _PanelCommand(TyperCommand):
+class _PanelCommand(click.Command):
     """A command whose options are listed by panel."""
 
-    def format_options(self, ctx: Any, formatter: Any) -> None:
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List arguments and options."""
         _write_parameter_sections(self, ctx, formatter)
 
 
-class PanelGroup(TyperGroup):
+_PANEL_ORDER = {"Output": 1, "Cluster": 2}
+
+
+def _write_parameter_sections(command: click.Command, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    """Write arguments, options, options that have a panel of their own, and last those that commands share."""
+    sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+    for each in command.get_params(ctx):
+        record = each.get_help_record(ctx)
+        if record is not None:
+            panel = each.panel if isinstance(each, PanelOption) else "Options"
+            sections.setdefault("Arguments" if isinstance(each, click.Argument) else panel, []).append(record)
+    for name in sorted(sections, key=lambda name: _PANEL_ORDER.get(name, 0)):
+        if sections[name]:
+            with formatter.section(name):
+                formatter.write_dl(sections[name])
+
+
+def make_command(name: str, function: Callable[..., None], *examples: str) -> click.Command:
+    r"""Make a command of a function: its parameters as the annotations say, and the examples at the end of the help.
+
+    >>> make_command("greet", lambda: None, "steelyard greet").epilog
+    '\x08\nExamples:\n  steelyard greet'
+    """
+    bound = bind(function, PROVIDERS)
+
+    def run(**given: Any) -> None:
+        function(**{each: binding.make(given) for each, binding in bound.items()})
+
+    # Once each: an open `Admin` and the `ClientOptions` are made of the same options.
+    parameters = dict.fromkeys(parameter for each in bound.values() for parameter in each.parameters)
+    shown = "\n".join(f"  {line}" for each in examples for line in _wrap_example(each))
+    return _PanelCommand(
+        name,
+        callback=run,
+        params=list(parameters),
+        # Lines after \b are not wrapped; a raw docstring has \b as two characters.
+        help=(function.__doc__ or "").replace("\\b\n", "\b\n"),
+        epilog=f"\b\nExamples:\n{shown}" if shown else None,
+    )
+
+
+def command(*examples: str) -> Callable[[Callable[..., None]], click.Command]:
+    """Make a command of a function that has its name; its examples are whole command lines."""
+    return lambda function: make_command(function.__name__.strip("_"), function, *examples)
+
+
+class PanelGroup(click.Group):
     """A group that lists its subcommands before its options, and shows its help without arguments."""
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Show the help if there are no arguments."""
         return super().parse_args(ctx, args or ["--help"])
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find a subcommand; for a name that other tools use, suggest ours."""
-        meant = _OTHER_TOOLS_COMMANDS.get(args[0].lower()) if args else None
-        if meant in self.commands and args[0] not in self.commands:
-            ctx.fail(f"No such command {args[0]!r}. Did you mean {meant!r}?")
-        return super().resolve_command(ctx, args)
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the subcommands as they were declared."""
+        del ctx
+        return list(self.commands)
 
-    def format_options(self, ctx: Any, formatter: Any) -> None:
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a subcommand, also by the name that other tools use."""
+        name, *rest = args
+        names = self.list_commands(ctx)
+        ours = _OUR_NAMES.get(name.lower(), name)
+        if name in names or ours in names:
+            return super().resolve_command(ctx, [name if name in names else ours, *rest])
+        if name.startswith("-") or ctx.resilient_parsing:
+            return super().resolve_command(ctx, args)
+        from difflib import get_close_matches
+
+        near = [each for each in _AMBIGUOUS_NAMES.get(name.lower(), ()) if each in names]
+        near = near or get_close_matches(name, names, 1)
+        hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+        raise click.UsageError(f"No such command {name!r}.{hint}", ctx)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the subcommands, then the options."""
         self.format_commands(ctx, formatter)
         _write_parameter_sections(self, ctx, formatter)
 
 
-class CommandGroup(typer.Typer):
+class CommandGroup(PanelGroup):
     """A group of subcommands.
 
-    >>> from typer.main import get_group
     >>> shelf = CommandGroup("shelf", "Manage shelves.")
     >>> @shelf.subcommand("ls", "steelyard shelf ls")
     ... def show() -> None:
     ...     '''List shelves.'''
-    >>> list(get_group(shelf).commands)
+    >>> list(shelf.commands)
     ['ls']
     """
 
     def __init__(self, name: str, summary: str) -> None:
-        super().__init__(name=name, help=summary, add_completion=False, rich_markup_mode=None, cls=PanelGroup)
+        super().__init__(name, help=summary)
 
     def subcommand(self, name: str, *examples: str) -> Callable[[V], V]:
         """Add a subcommand; its examples are whole command lines."""
 
         def add(function: V) -> V:
-            add_command(self, name, help_examples(*examples)(function))
+            self.add_command(make_command(name, function, *examples))
             return function
 
         return add
 
 
-# What typer raises for an unknown option, a missing one or a value it cannot read.
-_UsageError: type[Exception] = typer.BadParameter.__mro__[1]
-
-
-def run_app(app: typer.Typer, words: list[str], name: str) -> int:
+def run_app(app: click.Command, words: list[str], name: str) -> int:
     """Run a command line and return its exit code: an error is one line, Ctrl-C is quiet."""
-    if os.environ.get(COMPLETE_VARIABLE):
-        from typer._completion_classes import completion_init
+    if instruction := os.environ.get(COMPLETE_VARIABLE):
+        from click.shell_completion import shell_complete
 
-        completion_init()
+        return shell_complete(app, {}, name, COMPLETE_VARIABLE, instruction)
     try:
-        code = app(args=words, prog_name=name, standalone_mode=False)
+        # Not `app.main`, which hides that a pipe was closed.
+        with app.make_context(name, words) as ctx:
+            app.invoke(ctx)
+    except Exit as end:
+        return end.exit_code
     except SteelyardError as error:
         return print_error(str(error), exit_code_for(error))
-    except _UsageError as error:
-        message = getattr(error, "format_message", error.__str__)().rstrip(".")
-        return print_error(
-            f"{message}{' See' if message.endswith('?') else '; see'}: {_command_path(error, name)} --help"
-        )
-    except (KeyboardInterrupt, typer.Abort):
+    except click.UsageError as error:
+        message = error.format_message().rstrip(".")
+        path = name if error.ctx is None else error.ctx.command_path
+        return print_error(f"{message}{' See' if message.endswith('?') else '; see'}: {path} --help")
+    except (KeyboardInterrupt, EOFError):
+        print(file=sys.stderr)  # after the terminal's ^C
         return ExitCode.INTERRUPTED
-    return code if isinstance(code, int) else 0
-
-
-def _command_path(error: Exception, name: str) -> str:
-    """Return the command whose arguments are wrong."""
-    context = getattr(error, "ctx", None)
-    return context.command_path if context is not None else name
+    return ExitCode.DONE

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from steelyard.errors import ConfigurationError
+from steelyard.errors import ConfigurationError, file_error
 
 _PATH_VARIABLE = "STEELYARD_CONTEXTS"
 _MAX_FILE_BYTES = 1 << 20
@@ -64,9 +64,7 @@ def load_contexts() -> ClusterContexts:
     except FileNotFoundError:
         return ClusterContexts()
     except OSError as error:
-        raise ConfigurationError(
-            f"{path} cannot be read: {error.strerror}", next_step="check its permissions"
-        ) from None
+        raise file_error(f"{path} cannot be read", error, "give another file with STEELYARD_CONTEXTS") from None
     except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigurationError(
             f"{path} is not as `steelyard context` writes it: {error}", next_step="repair it, or move it away"
@@ -86,9 +84,7 @@ def save_contexts(contexts: ClusterContexts) -> None:
     except OSError as error:
         with suppress(OSError):
             draft.unlink()  # it may have keys in it
-        raise ConfigurationError(
-            f"{path} cannot be written: {error.strerror}", next_step="check its permissions and the free space"
-        ) from None
+        raise file_error(f"{path} cannot be written", error, "give another file with STEELYARD_CONTEXTS") from None
 
 
 def selected_context(name: str | None = None) -> ClusterContext:

@@ -8,6 +8,7 @@
 | 3 | the topic, group, broker or message does not exist |
 | 4 | the server rejected the request |
 | 5 | no server can be reached |
+| 70 | a bug of Steelyard; please report it |
 | 124 | it timed out |
 | 130 | it was interrupted |
 """
@@ -26,6 +27,7 @@ class ExitCode(IntEnum):
     NOT_FOUND = 3
     REFUSED = 4
     UNREACHABLE = 5
+    BUG = 70
     TIMED_OUT = 124
     INTERRUPTED = 130
 
@@ -63,6 +65,8 @@ def exit_code_for(error: errors.SteelyardError) -> ExitCode:
     for code, kinds in _CODES_BY_ERROR:
         if isinstance(error, kinds):
             return code
+    if error.fault is errors.Fault.STEELYARD:
+        return ExitCode.BUG
     if isinstance(error, errors.ServerError) and error.fault is errors.Fault.CALLER:
         return ExitCode.REFUSED
     return ExitCode.FAILED

@@ -17,7 +17,7 @@ from steelyard.cli.shared.options import TopicPermission
 from steelyard.client.admin.group_config import GroupConfig, parse_group_config
 from steelyard.client.admin.topic_plan import TopicSpec
 from steelyard.client.suggestions import closest_match
-from steelyard.errors import ConfigurationError
+from steelyard.errors import ConfigurationError, file_error
 from steelyard.model import Permission, Queue
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ def _read_input(source: str, hint: str = "check the path") -> bytes:
             with Path(source).open("rb") as file:
                 data = file.read(_MAX_INPUT_BYTES + 1)
     except OSError as error:
-        raise ConfigurationError(f"{source} cannot be read ({error.strerror})", next_step=hint) from None
+        raise file_error(f"{source} cannot be read", error, hint) from None
     if len(data) > _MAX_INPUT_BYTES:
         raise ConfigurationError(f"{source} has more than {_MAX_INPUT_BYTES >> 20} MiB", next_step="split it")
     return data

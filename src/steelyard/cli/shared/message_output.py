@@ -35,9 +35,11 @@ import msgspec
 from steelyard.cli.shared.terminal import StopSignal, printable_json
 from steelyard.errors import ConfigurationError
 from steelyard.model import Queue, StoredMessage
-from steelyard.model.formatting import printable
+from steelyard.model.formatting import pluralize, printable
 
 _PREVIEW_CHARS = 60
+_PREVIEW_BYTES = 64 << 10
+"""How much of a compressed body is decompressed for a preview."""
 _NO_QUEUE = Queue("", "", 0)
 _SECOND_CHARS = len("2026-11-01T08:00:00")
 
@@ -74,10 +76,17 @@ def body_preview(body: bytes) -> str:
         # This may cut a character in two: ``ignore`` drops the rest of it.
         text = body[: 4 * _PREVIEW_CHARS].decode(errors="strict" if len(body) <= 4 * _PREVIEW_CHARS else "ignore")
     except UnicodeDecodeError:
-        return (
-            f"{body[: _PREVIEW_CHARS // 4].hex()}{'...' if len(body) > _PREVIEW_CHARS // 4 else ''} ({len(body)} bytes)"
-        )
+        cut = "..." if len(body) > _PREVIEW_CHARS // 4 else ""
+        return f"{body[: _PREVIEW_CHARS // 4].hex()}{cut} ({pluralize(len(body), 'byte')})"
     return text if len(text) <= _PREVIEW_CHARS else f"{text[:_PREVIEW_CHARS]}..."
+
+
+def open_bodies(messages: Iterable[StoredMessage], *, preview: bool = False) -> Iterator[StoredMessage]:
+    """Yield messages with their bodies decompressed, one at a time; with ``preview`` only the beginning of each."""
+    from steelyard.client.consumer.decompression import MAX_OPEN_BYTES
+    from steelyard.client.pull_consumer.queue_browser import preview_body
+
+    return (preview_body(message, _PREVIEW_BYTES if preview else MAX_OPEN_BYTES)[0] for message in messages)
 
 
 def format_json_line(message: StoredMessage) -> str:

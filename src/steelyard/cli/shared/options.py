@@ -1,31 +1,28 @@
 """Arguments and options that commands share: where the cluster is, output format, names, confirmation.
 
-A command names what it needs as its first parameters: an open `Admin`, the `ClientOptions` themselves or an `Output`.
-`with_shared_options`, which is applied to every command (cli/shared/commands.py), adds the matching options
-(``--namesrv``, ``--output`` …) and is the only place that imports the client, so that ``--help`` stays fast. The
-command line wins over ``--context`` (STEELYARD_CONTEXT), that over NAMESRV_ADDR, that over the context in use
-(`steelyard context use`), and that over localhost:9876.
+A command names what it needs as a parameter: an open `Admin`, the `ClientOptions` themselves or an `Output`.
+`PROVIDERS` says of which options each is made (``--namesrv``, ``--output`` …), and is the only place that imports the
+client, so that ``--help`` stays fast. The command line wins over ``--context`` (STEELYARD_CONTEXT), that over
+NAMESRV_ADDR, that over the context in use (`steelyard context use`), and that over localhost:9876.
 
 Names are completed from the cluster. A shell waits for that at every key, so completion gives up after a second and
 prints no errors.
 """
 
-import inspect
 import logging
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from functools import partial
-from itertools import takewhile
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-import typer
+import click
+from click.exceptions import Exit
 
 from steelyard.cli.shared.contexts import ClusterContext, selected_context
 from steelyard.cli.shared.output import Output, OutputFormat
+from steelyard.cli.shared.parameters import Completer, Provider, argument, option
 from steelyard.cli.shared.terminal import print_note, warn_on_stderr
 from steelyard.errors import ConfigurationError, SteelyardError
 from steelyard.model import Permission, Queue
@@ -36,22 +33,19 @@ if TYPE_CHECKING:
     from steelyard.client.sync.admin import Admin
     from steelyard.client.tls import Tls
 
-option = partial(typer.Option, show_default=False)
-"""An option whose help shows no default: it has none, it is a flag, or the text says it."""
-argument = partial(typer.Argument, show_default=False)
 
-
-def _cluster_option(*names: str, **settings: Any) -> Any:
-    return typer.Option(*names, rich_help_panel="Cluster", **{"show_default": False, **settings})
+_TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientOptions:
     """The options that locate the cluster, as given; `config` checks and combines them."""
 
+    PANEL: ClassVar = "Cluster"
+
     namesrv: Annotated[
         list[str] | None,
-        _cluster_option(
+        option(
             metavar="ADDR",
             help="A name server, host:port; can be repeated, or several separated by ;. Also: NAMESRV_ADDR.",
             show_default="localhost:9876",
@@ -59,39 +53,34 @@ class ClientOptions:
     ] = None
     context: Annotated[
         str | None,
-        _cluster_option(
+        option(
             metavar="NAME",
             envvar="STEELYARD_CONTEXT",
             help="A cluster by the name that `steelyard context add` gave it.",
-            show_envvar=True,
         ),
     ] = None
-    access_key: Annotated[
-        str | None,
-        _cluster_option(envvar="ROCKETMQ_ACCESS_KEY", help="Access key (ACL user name).", show_envvar=True),
-    ] = None
+    access_key: Annotated[str | None, option(envvar="ROCKETMQ_ACCESS_KEY", help="Access key (ACL user name).")] = None
     secret_key: Annotated[
         str | None,
-        _cluster_option(
-            envvar="ROCKETMQ_SECRET_KEY",
-            help="Secret key that signs requests; safer in the environment than here.",
-            show_envvar=True,
+        option(
+            envvar="ROCKETMQ_SECRET_KEY", help="Secret key that signs requests; safer in the environment than here."
         ),
     ] = None
-    tls: Annotated[bool, _cluster_option("--tls", help="Use TLS for connections.")] = False
+    tls: Annotated[bool, option(help="Use TLS for connections.")] = False
     tls_ca: Annotated[
-        str | None,
-        _cluster_option(metavar="FILE", help="Use TLS, and trust the certificate authorities in this file."),
+        str | None, option(metavar="FILE", help="Use TLS, and trust the certificate authorities in this file.")
     ] = None
-    tls_no_verify: Annotated[
-        bool,
-        _cluster_option("--tls-no-verify", help="Use TLS without verifying certificates (self-signed servers)."),
-    ] = False
-    namespace: Annotated[str, _cluster_option(help="Namespace of topics and groups.")] = ""
+    tls_no_verify: Annotated[bool, option(help="Use TLS without verifying certificates (self-signed servers).")] = False
+    namespace: Annotated[str, option(help="Namespace of topics and groups.")] = ""
     timeout: Annotated[
-        float,
-        _cluster_option(min=0.001, metavar="SECONDS", help="How long to wait for a connection.", show_default=True),
-    ] = 5.0
+        float | None,
+        option(
+            min=0.001,
+            metavar="SECONDS",
+            help="How long to wait for a connection. If it is given, a refused one is tried again meanwhile.",
+            show_default=f"{_TIMEOUT_S:g}",
+        ),
+    ] = None
 
     def config(self) -> "ClientConfig":
         """Return the client configuration: options, then the selected context."""
@@ -107,7 +96,8 @@ class ClientOptions:
             secret_key=self.secret_key or context.secret_key,
             tls=self._tls_setting(context),
             namespace=self.namespace or context.namespace,
-            timeout_s=self.timeout,
+            timeout_s=_TIMEOUT_S if self.timeout is None else self.timeout,
+            retry_refused=self.timeout is not None,
         )
 
     def _selected_context(self) -> ClusterContext:
@@ -124,93 +114,82 @@ class ClientOptions:
         return self.tls or context.tls if ca is None else ca
 
 
-def _declare_output_options(
-    *,
-    output: Annotated[
-        OutputFormat, typer.Option("--output", "-o", help="Output format.", rich_help_panel="Output")
-    ] = OutputFormat.TABLE,
-    as_json: Annotated[
-        bool, option("--json", help="Short for --output jsonl: one object a line.", rich_help_panel="Output")
-    ] = False,
-) -> None: ...
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OutputOptions:
+    PANEL: ClassVar = "Output"
+
+    output: Annotated[OutputFormat, option("-o", help="Output format.")] = OutputFormat.TABLE
+    as_json: Annotated[bool, option("--json", help="Short for --output jsonl: one object a line.")] = False
 
 
-_CLUSTER_PARAMETERS = tuple(inspect.signature(ClientOptions).parameters.values())
-_OUTPUT_PARAMETERS = tuple(inspect.signature(_declare_output_options).parameters.values())
+class _LineFormat(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+    JSONL = "jsonl"
 
 
-def _client_options_of(params: Mapping[str, Any], **overrides: Any) -> ClientOptions:
-    """Return the cluster options that a partly parsed command line has."""
-    given = {each.name: params[each.name] for each in _CLUSTER_PARAMETERS if params.get(each.name) is not None}
-    return ClientOptions(**{**given, **overrides})
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineOutput:
+    """How a command prints what has no end, or is one line: as text, or as JSON, one object a line."""
+
+    PANEL: ClassVar = "Output"
+
+    output: Annotated[_LineFormat, option("-o", help="Output format; json, as jsonl, is one object a line.")] = (
+        _LineFormat.TEXT
+    )
+    json: Annotated[bool, option(help="Short for --output json.")] = False
+
+    @property
+    def is_json(self) -> bool:
+        """Whether it is for programs."""
+        return self.json or self.output is not _LineFormat.TEXT
 
 
-def _new_admin(client: ClientOptions) -> "Admin":
+def _new_admin(client: ClientOptions, timeout_s: float | None = None) -> "Admin":
     # Not opened here: opening connects to a name server, and a wrong argument would end with NoNameServer instead of a
     # usage error. A blocking client opens itself with its first call.
     from steelyard.client.sync.admin import Admin
 
-    return Admin(client.config())
+    config = client.config()
+    return Admin(config if timeout_s is None else replace(config, timeout_s=timeout_s))
 
 
-_INJECTED = ("Admin", "ClientOptions", "Output")
+def _provide_client(client: ClientOptions) -> ClientOptions:
+    warn_on_stderr()
+    return client
 
 
-def with_shared_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Pass a command the `Admin`, `ClientOptions` and `Output` that its first parameters name, with their options.
+def _provide_admin(client: ClientOptions) -> "Admin":
+    admin = _new_admin(_provide_client(client))
+    click.get_current_context().call_on_close(admin.close)
+    return admin
 
-    A further parameter whose type is a dataclass stands for the options that its fields declare.
-    """
-    own = list(inspect.signature(command).parameters.values())
-    # An annotation is a class, or a name in quotes where importing the class would be slow.
-    names = [getattr(each.annotation, "__name__", each.annotation) for each in own]
-    injected = list(takewhile(_INJECTED.__contains__, names))
-    if not injected:
-        return command
-    uses_cluster, uses_output = set(injected) != {"Output"}, "Output" in injected
-    shared = (*(_OUTPUT_PARAMETERS if uses_output else ()), *(_CLUSTER_PARAMETERS if uses_cluster else ()))
-    own = own[len(injected) :]
-    groups: dict[str, Any] = {each.name: each.annotation for each in own if is_dataclass(each.annotation)}
 
-    def run(**given: Any) -> None:
-        for name, group in groups.items():
-            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
-        shared_values = {each.name: given.pop(each.name) for each in shared}
-        values: dict[str, object] = {}
-        with ExitStack() as stack:
-            if uses_output:
-                output, as_json = shared_values.pop("output"), shared_values.pop("as_json")
-                values["Output"] = Output(OutputFormat.JSONL if as_json else output)
-            if uses_cluster:
-                warn_on_stderr()
-                values["ClientOptions"] = client = ClientOptions(**shared_values)
-                if "Admin" in injected:
-                    values["Admin"] = admin = _new_admin(client)
-                    stack.callback(admin.close)
-            command(*(values[name] for name in injected), **given)
-
-    # Keyword-only: typer passes values by name, and the help lists a command's own options before the shared ones.
-    declared = [
-        part
-        for each in (*own, *shared)
-        for part in (inspect.signature(groups[each.name]).parameters.values() if each.name in groups else (each,))
-    ]
-    parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in declared]
-    run.__dict__.update(command.__dict__, __signature__=inspect.Signature(parameters))
-    run.__name__, run.__doc__, run.__annotations__ = command.__name__, command.__doc__, {}
-    return run
+PROVIDERS = {
+    "Admin": Provider(ClientOptions, _provide_admin),
+    "ClientOptions": Provider(ClientOptions, _provide_client),
+    "Output": Provider(_OutputOptions, lambda given: Output(OutputFormat.JSONL if given.as_json else given.output)),
+}
+"""How commands get what they name as a parameter, by its class."""
 
 
 _COMPLETION_TIMEOUT_S = 1.0
 
 
-def _completion(names: "Callable[[Admin], Iterable[str]]") -> Callable[[typer.Context, str], list[str]]:
+def _client_options_of(params: Mapping[str, Any]) -> ClientOptions:
+    """Return the cluster options that a partly parsed command line has."""
+    given = {each.name: params[each.name] for each in fields(ClientOptions) if params.get(each.name) is not None}
+    return ClientOptions(**given)
+
+
+def _completion(names: "Callable[[Admin], Iterable[str]]") -> Completer:
     """Return a function that completes one of these names."""
 
-    def complete(ctx: typer.Context, incomplete: str) -> list[str]:
+    def complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+        del parameter
         logging.getLogger("steelyard").addHandler(logging.NullHandler())
         try:
-            with _new_admin(_client_options_of(ctx.params, timeout=_COMPLETION_TIMEOUT_S)) as admin:
+            with _new_admin(_client_options_of(ctx.params), timeout_s=_COMPLETION_TIMEOUT_S) as admin:
                 return [name for name in names(admin) if name.startswith(incomplete)]
         except SteelyardError:
             return []
@@ -223,20 +202,20 @@ _complete_groups = _completion(lambda admin: admin.groups.names())
 _complete_brokers = _completion(lambda admin: (broker.name for broker in admin.brokers.list()))
 
 
-def _complete_members(ctx: typer.Context, incomplete: str) -> list[str]:
+def _complete_members(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     group = ctx.params.get("group")
     if not isinstance(group, str):
         return []
     members = _completion(lambda admin: short_names(member.id for member in admin.groups.members(group)).values())
-    return members(ctx, incomplete)
+    return members(ctx, parameter, incomplete)
 
 
-def _argument(metavar: str, help_text: str, names: Callable[..., list[str]]) -> Any:
-    return argument(metavar=metavar, help=help_text, autocompletion=names)
+def _argument(metavar: str, help_text: str, names: Completer) -> Any:
+    return argument(metavar=metavar, help=help_text, complete=names)
 
 
-def _option(name: str, help_text: str, names: Callable[..., list[str]], default: bool | str = False) -> Any:
-    return typer.Option(name, help=help_text, show_default=default, autocompletion=names)
+def _option(name: str, help_text: str, names: Completer, default: bool | str = False) -> Any:
+    return option(name, help=help_text, show_default=default, complete=names)
 
 
 TopicArgument = Annotated[str, _argument("TOPIC", "The topic's name.", _complete_topics)]
@@ -276,7 +255,7 @@ def confirm(consequence: str, yes: bool) -> None:
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         print_note("nothing was changed")
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 TOKEN_VARIABLE = "STEELYARD_DASHBOARD_TOKEN"

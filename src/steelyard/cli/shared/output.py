@@ -18,6 +18,7 @@ import msgspec
 
 from steelyard.cli.shared.terminal import make_console, print_note, printable_json
 from steelyard.model import Queue
+from steelyard.model.finding import Finding
 from steelyard.model.formatting import printable
 
 
@@ -91,7 +92,7 @@ class Output:
         elif self.format is OutputFormat.CSV:
             _write_csv([column.key for column in columns], rows)
         elif self.format is OutputFormat.JSON:
-            _write_json([to_json_value(row) for row in rows])
+            _write_json_list(rows)
         else:
             for row in rows:
                 _write_json(to_json_value(row))
@@ -220,6 +221,29 @@ def _write_json(value: Any) -> None:
     _write_line(printable_json(line) if sys.stdout.isatty() else line)
 
 
+def _write_json_list(rows: Iterable[Mapping[str, object]]) -> None:
+    """Write a JSON list row by row: together they may be large."""
+    _set_stdout_encoding("utf-8")
+    to_terminal = sys.stdout.isatty()
+    start = "["
+    for row in rows:
+        text = msgspec.json.encode(to_json_value(row)).decode()
+        sys.stdout.write(start + (printable_json(text) if to_terminal else text))
+        start = ","
+    _write_line("[]" if start == "[" else "]")
+
+
 def _write_line(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
+
+
+def finding_values(finding: Finding) -> dict[str, object]:
+    """Return a finding as JSON values."""
+    return {
+        "kind": finding.kind,
+        "severity": finding.severity.value,
+        "message": finding.message,
+        "next_step": finding.next_step or None,
+        "evidence": dict(finding.evidence),
+    }

@@ -18,6 +18,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Literal
 
 from steelyard.cli.shared.exit_codes import ExitCode
+from steelyard.errors import file_error
 from steelyard.model.formatting import printable
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def guard_output(run: Callable[[], int]) -> int:
     try:
         return run()
     except (OSError, SystemExit) as error:
-        # Typer and rich exit on a closed pipe; the cause is the error they handled. An error that names a file is not
+        # Rich exits on a closed pipe; the cause is the error it handled. An error that names a file is not
         # about stdout.
         cause = error.__context__ if isinstance(error, SystemExit) else error
         if not isinstance(cause, OSError) or cause.filename is not None:
@@ -91,7 +92,7 @@ def guard_output(run: Callable[[], int]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(cause, BrokenPipeError):
             return 0
-        return print_error(f"the output cannot be written ({cause.strerror}); free space, or write it elsewhere")
+        return print_error(str(file_error("the output cannot be written", cause, "write it elsewhere")))
 
 
 class ProgressLine:

@@ -149,7 +149,7 @@ class LogDamage:
     """A damaged place of the log.
 
     >>> str(LogDamage("commitlog/00000000000000000000", 4_096, 120, 1, "damaged"))
-    'commitlog/00000000000000000000, position 4096: 120 bytes are damaged, 1 messages lost'
+    'commitlog/00000000000000000000, position 4096: 120 bytes are damaged, 1 message lost'
     """
 
     path: str
@@ -160,7 +160,7 @@ class LogDamage:
     what: str
 
     def __str__(self) -> str:
-        lost = "" if self.messages is None else f", {self.messages} messages lost"
+        lost = "" if self.messages is None else f", {pluralize(self.messages, 'message')} lost"
         return f"{self.path}, position {self.position}: {self.size_bytes} bytes are {self.what}{lost}"
 
 
@@ -287,6 +287,8 @@ class BrokerStatus:
     """The share of its disk that is full, from 0 to 1."""
     problem: str | None = None
     reports: BrokerReports | None = None
+    took_ms: int | None = None
+    """How long it took to report that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,6 +375,10 @@ class BrokerThroughput:
     disk_used: float | None = None
     """The share of its disk that is full, from 0 to 1."""
     up: timedelta | None = None
+    refusal: str | None = None
+    """Why it rejects messages, as it says."""
+    took_ms: int | None = None
+    """How long it took to report that."""
     problem: str | None = None
     """Why it reports nothing at all."""
 
@@ -537,7 +543,7 @@ class BrokerAdmin(AdminPart):
             return await self._session.request_ok(place, RequestCode.GET_BROKER_RUNTIME_INFO)
 
     async def _broker_status(self, place: BrokerAddresses) -> BrokerStatus:
-        status = BrokerStatus(place.name, place.cluster, place.addresses)
+        status, began_ns = BrokerStatus(place.name, place.cluster, place.addresses), steady_ns()
         try:
             table = decode_body(KVTable, (await self._runtime(place)).body).table
         except SteelyardError as error:
@@ -552,12 +558,14 @@ class BrokerAdmin(AdminPart):
             get_tps=None if runtime.delivered is None else runtime.delivered.ten_seconds,
             disk_used=runtime.log_disk_used,
             reports=runtime.reports,
+            took_ms=_passed_ms(began_ns),
         )
 
     async def _broker_throughput(self, server: BrokerInstance) -> BrokerThroughput:
         place = BrokerThroughput(
             cluster=server.cluster, broker=server.broker, id=server.broker_id, address=server.address
         )
+        began_ns = steady_ns()
         try:
             state = await self.describe(server.broker, broker_id=server.broker_id)
         except SteelyardError as error:
@@ -574,6 +582,8 @@ class BrokerAdmin(AdminPart):
             oldest_at=state.oldest_at,
             disk_used=state.log_disk_used,
             up=state.up,
+            refusal=None if state.reports is None else state.reports.refusal,
+            took_ms=_passed_ms(began_ns),
         )
 
     async def _set_write_permission(self, code: RequestCode, broker: str) -> builtins.list[NameServerUpdate]:
@@ -594,6 +604,10 @@ class BrokerAdmin(AdminPart):
     async def list(self) -> builtins.list[BrokerStatus]:
         """List the brokers with their state; one that does not answer is listed with its problem."""
         return await gather_limited(self._broker_status, (await self._session.broker_places()).values())
+
+
+def _passed_ms(began_ns: int) -> int:
+    return (steady_ns() - began_ns) // 1_000_000
 
 
 def is_secret_setting(setting: str) -> bool:

@@ -5,33 +5,39 @@ delivered twice.
 """
 
 import builtins
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
 from steelyard.client.admin.admin_session import AdminPart, AdminSession, gather_limited
-from steelyard.client.admin.messages import MessageAdmin, broker_in_route
+from steelyard.client.admin.messages import MessageAdmin, broker_in_route, query_messages
 from steelyard.client.admin.topics import TopicAdmin
 from steelyard.client.producer.send_result import SendResult
-from steelyard.client.times import TimeOrAge
-from steelyard.errors import ConfigurationError, MalformedRecord, NoMessage, error_for
+from steelyard.client.times import TimeOrAge, from_epoch_ms
+from steelyard.errors import ConfigurationError, LimitExceeded, MalformedRecord, NoMessage, error_for
 from steelyard.model import Queue, StoredMessage
 from steelyard.model.reserved_names import DEFAULT_TOPIC, DLQ_PREFIX, RETRY_PREFIX
+from steelyard.net.clock import now_ms
 from steelyard.wire.codes import STORED_CODES, RequestCode
+from steelyard.wire.headers.pull import QueryMessages
 from steelyard.wire.headers.send import SendMessageResponse, SendMessageV2
 from steelyard.wire.properties import encode_properties
 from steelyard.wire.property_names import (
     DELAY_LEVEL,
     DLQ_ORIGIN_MESSAGE_ID,
     DLQ_ORIGIN_TOPIC,
+    ERROR,
     MAX_RECONSUME_TIMES,
     ORIGIN_MESSAGE_ID,
     REAL_QUEUE_ID,
     REAL_TOPIC,
     RECONSUME_TIME,
+    RESENT_AT,
+    RESENT_BY,
     RETRY_TOPIC,
+    UNIQUE_KEY,
     UNREADABLE_OFFSET,
     UNREADABLE_QUEUE,
-    UNREADABLE_REASON,
     UNREADABLE_SYS_FLAG,
 )
 from steelyard.wire.sysflag import COMPRESSED, COMPRESSION_BITS, WRAPPED
@@ -44,13 +50,18 @@ _RETRY_PROPERTIES = (
     MAX_RECONSUME_TIMES,
     DLQ_ORIGIN_TOPIC,
     DLQ_ORIGIN_MESSAGE_ID,
-    UNREADABLE_REASON,
+    ERROR,
     UNREADABLE_QUEUE,
     UNREADABLE_OFFSET,
     UNREADABLE_SYS_FLAG,
 )
 """Properties of a dead letter that its copy does not get."""
 _LONGEST_FLAG = 10
+_MAX_TIME_DIGITS = 14
+_MAX_COPIES = 32
+_FOREVER_MS = (1 << 63) - 1
+_INDEX_STEP_MS = 1_000
+"""Key indexes round times down to the second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +83,25 @@ def origin_message_id(dead: StoredMessage) -> str | None:
     return dead.properties.get(DLQ_ORIGIN_MESSAGE_ID) or dead.properties.get(ORIGIN_MESSAGE_ID)
 
 
-def unreadable_reason(dead: StoredMessage) -> str | None:
-    """Return why a dead letter could not be read; None for one that handlers failed with."""
-    return dead.properties.get(UNREADABLE_REASON)
+def dead_letter_error(dead: StoredMessage) -> str | None:
+    """Return why the last attempt at a dead letter failed; None if it does not say so."""
+    error = dead.properties.get(ERROR)
+    return f"the body cannot be read: {error}" if error and UNREADABLE_SYS_FLAG in dead.properties else error
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterResend:
+    """When the message of a dead letter was resent to its group, and by which client."""
+
+    at: datetime
+    by: str
+
+    @classmethod
+    def of(cls, message: StoredMessage) -> "DeadLetterResend | None":
+        """Return the mark of a resent message; None if it has none."""
+        text = message.properties.get(RESENT_AT, "")
+        at = from_epoch_ms(int(text)) if text.isascii() and text.isdigit() and len(text) <= _MAX_TIME_DIGITS else None
+        return None if at is None else cls(at, message.properties.get(RESENT_BY, ""))
 
 
 def _compression_flag(dead: StoredMessage) -> int:
@@ -139,7 +166,7 @@ class DeadLetterAdmin(AdminPart):
 
         The dead letter stays. One that could not be read is sent as it was: members may be able to read it now.
         Apache's brokers from 5.1.3 on make it a dead letter again at once if members of the group hold locks, as
-        orderly ones do.
+        orderly ones do. The copy says when it was resent and by which client: `resends` finds it.
         """
         topic = self._namespace.wrap(dead.topic)
         if not topic.startswith(DLQ_PREFIX):
@@ -159,7 +186,7 @@ class DeadLetterAdmin(AdminPart):
             sys_flag=dead.sys_flag | _compression_flag(dead),
             born_timestamp=dead.born_ms,
             flag=dead.flag,
-            properties=encode_properties(kept).decode(),
+            properties=await self._marked_properties(kept),
             reconsume_times=0,
             unit_mode=False,
             max_reconsume_times=1,  # it is delivered once, even if the group allows no retries at all
@@ -172,6 +199,37 @@ class DeadLetterAdmin(AdminPart):
         stored = answer.header(SendMessageResponse)
         queue = Queue(f"{RETRY_PREFIX}{group}", place.name, stored.queue_id)
         return SendResult(self._namespace.unwrap_queue(queue), stored.queue_offset, dead.message_id)
+
+    async def _marked_properties(self, properties: dict[str, str]) -> str:
+        """Encode the properties of a resent message, with its mark if there is room."""
+        mark = {RESENT_AT: str(now_ms()), RESENT_BY: (await self._session.open()).client_id}
+        try:
+            return encode_properties(properties | mark).decode()
+        except LimitExceeded:
+            return encode_properties(properties).decode()
+
+    async def resends(self, letters: Iterable[StoredMessage]) -> builtins.list[DeadLetterResend | None]:
+        """Return for each dead letter when its message was last resent to the group; None if it never was.
+
+        A resent message is found by its id as long as its broker keeps it. One that failed again is another dead
+        letter, and has the mark itself.
+        """
+        found = tuple(letters)
+        retries = {dead.topic: f"{RETRY_PREFIX}{dead.topic.removeprefix(DLQ_PREFIX)}" for dead in found}
+        names = list(map(self._namespace.wrap, retries.values()))
+        routes = dict(zip(retries, await gather_limited(self._session.find_route, names), strict=True))
+
+        async def last_resend(dead: StoredMessage) -> DeadLetterResend | None:
+            route, key = routes[dead.topic], dead.properties.get(UNIQUE_KEY)
+            copies: list[StoredMessage] = []
+            if route is not None and key:
+                start_ms = dead.stored_ms - _INDEX_STEP_MS
+                query = QueryMessages(route.topic, key, _MAX_COPIES, start_ms, _FOREVER_MS, by_unique_key=True)
+                places = [place for place in route.brokers if place.name == dead.queue.broker]
+                copies = await query_messages(self._session, places, query)
+            return next(filter(None, map(DeadLetterResend.of, reversed([dead, *copies]))), None)
+
+        return await gather_limited(last_resend, found)
 
     async def list(
         self,

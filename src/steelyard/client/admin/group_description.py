@@ -12,30 +12,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
+from msgspec import structs
+
 from steelyard.balance.assignors import AssignmentPlan, Strategy, StrategyFunction, find_strategy, plan
 from steelyard.balance.assignors.explain import Explanation, explain
 from steelyard.balance.assignors.strategy import uses_owners
-from steelyard.balance.group.diagnostics import (
-    ProgressSample,
-    duplicate_ids,
-    idle_members,
-    stalled_queues,
-    unequal_filters,
-    unequal_strategies,
-    unequal_subscriptions,
-    unowned_queues,
-)
 from steelyard.balance.group.options import is_steelyard_id
 from steelyard.client.admin.admin_session import AdminSession, check_ok
 from steelyard.client.namespace import ClientNamespace
 from steelyard.client.times import from_epoch_ms
+from steelyard.diagnostics import group as rules
+from steelyard.diagnostics import thresholds
+from steelyard.diagnostics.group import ProgressSample, WaitingQueue, next_lag_samples
 from steelyard.errors import ConfigurationError, ConsumerOffline, SteelyardError, error_for
 from steelyard.model import BrokerAddresses, Queue, sort_names, sort_queues, utf16_units
-from steelyard.model.finding import Finding, Severity
+from steelyard.model.finding import Finding, worst_first
 from steelyard.model.formatting import format_time, pluralize
 from steelyard.model.reserved_names import RETRY_PREFIX
 from steelyard.wire.bodies import decode_body
-from steelyard.wire.bodies.members import ConsumerConnections, ConsumerRunningState
+from steelyard.wire.bodies.members import ConsumerConnections, ConsumerRunningState, RunningHandler
 from steelyard.wire.codes import RequestCode, ResponseCode, release_name
 from steelyard.wire.headers.common import GroupRequest
 from steelyard.wire.headers.group import GetConsumerRunningState
@@ -79,6 +74,10 @@ class GroupQueue:
     consumed_at: datetime | None = None
     owned_at: datetime | None = None
     """Since when its owner has it; only our members report that."""
+    stuck_since: datetime | None = None
+    """Since when its messages wait without progress, if that is long."""
+    oldest_at: datetime | None = None
+    """When the oldest waiting message of a stuck queue was stored, where that is known."""
 
     @property
     def owner(self) -> str | None:
@@ -112,10 +111,14 @@ class GroupFacts:
     """Since when members own their queues, as they report."""
     progress: Mapping[Queue, ProgressSample] = field(default_factory=dict)
     consumed: Mapping[Queue, datetime] = field(default_factory=dict)
+    waiting: Mapping[Queue, WaitingQueue] = field(default_factory=dict)
+    """Queues in which messages wait, and since when nothing moves there, as members and our brokers report."""
+    failures: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """Messages a second for which the handler of a member fails, by member and topic."""
     listed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The ids that each broker lists, as it lists them."""
-    reported: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """The findings of each of our brokers and members."""
+    reported: tuple[Finding, ...] = ()
+    """The findings of our brokers and of members."""
     notes: tuple[str, ...] = ()
     """What could not be collected."""
 
@@ -145,11 +148,13 @@ class GroupDescription:
     notes: tuple[str, ...]
     samples: Mapping[Queue, tuple[ProgressSample, ...]] = field(repr=False)
     """Since when the offset of each queue has not changed: carried from description to description."""
+    lag_samples: tuple[tuple[int, int], ...] = field(default=(), repr=False)
+    """Times and lags, some time apart: carried along as well."""
 
     @property
     def lag(self) -> int:
-        """The lag of all queues, in messages."""
-        return sum(each.lag or 0 for each in self.queues)
+        """How many messages wait in all."""
+        return _lag_of(self.queues)
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -167,20 +172,26 @@ class GroupDescription:
     def __str__(self) -> str:
         """Return it as sentences, one a line: the summary, its members, findings and notes."""
         members = (_member_line(self, member) for member in self.members)
-        return "\n".join([_summary_line(self), *members, *(each.message for each in self.findings), *self.notes])
+        return "\n".join([_summary_line(self), *members, *map(str, self.findings), *self.notes])
 
 
 def describe_group(facts: GroupFacts, earlier: GroupDescription | None = None) -> GroupDescription:
-    """Describe a group from facts; with an ``earlier`` description stalled queues are found."""
+    """Describe a group from facts; with an ``earlier`` description more is found that takes time to see."""
     owners = _owners(facts)
+    before = {} if earlier is None else earlier.samples
+    samples = {queue: _samples(before.get(queue, ()), now) for queue, now in facts.progress.items()}
+    waiting = _waiting_queues(facts, samples)
+    stuck = {queue: each for queue, each in waiting.items() if facts.at_ms - each.stuck_since_ms >= thresholds.STUCK_MS}
     rows = []
     for queue in sort_queues(facts.queues):
         progress, mine = facts.progress.get(queue), owners.get(queue, ())
         committed, end = (None, None) if progress is None else (progress.committed, progress.end)
         owned_at = facts.owned_at.get((mine[0], queue)) if len(mine) == 1 else None
-        rows.append(GroupQueue(queue, mine, committed, end, facts.consumed.get(queue), owned_at))
-    before = {} if earlier is None else earlier.samples
-    samples = {queue: _samples(before.get(queue, ()), now) for queue, now in facts.progress.items()}
+        still = stuck.get(queue)
+        stuck_since = None if still is None else from_epoch_ms(still.stuck_since_ms)
+        oldest_at = None if still is None or still.oldest_ms is None else from_epoch_ms(still.oldest_ms)
+        consumed = facts.consumed.get(queue)
+        rows.append(GroupQueue(queue, mine, committed, end, consumed, owned_at, stuck_since, oldest_at))
     members = tuple(sorted(facts.members, key=lambda member: utf16_units(member.id)))
     view = GroupDescription(
         group=facts.group,
@@ -193,8 +204,25 @@ def describe_group(facts: GroupFacts, earlier: GroupDescription | None = None) -
         findings=(),
         notes=facts.notes,
         samples=samples,
+        lag_samples=next_lag_samples(() if earlier is None else earlier.lag_samples, facts.at_ms, _lag_of(rows)),
     )
-    return replace(view, findings=tuple(_findings(facts, view)))
+    return replace(view, findings=tuple(worst_first(_findings(facts, view, waiting))))
+
+
+def _lag_of(rows: Iterable[GroupQueue]) -> int:
+    return sum(each.lag or 0 for each in rows)
+
+
+def _waiting_queues(
+    facts: GroupFacts, samples: Mapping[Queue, tuple[ProgressSample, ...]]
+) -> Mapping[Queue, WaitingQueue]:
+    """Return the queues with waiting messages: as reported, else as seen since an earlier description."""
+    seen = {
+        queue: WaitingQueue(queue, each[0].at_ms, each[-1].committed, each[-1].end - each[-1].committed)
+        for queue, each in samples.items()
+        if len(each) > 1
+    }
+    return {**seen, **facts.waiting}
 
 
 def _owners(facts: GroupFacts) -> dict[Queue, tuple[str, ...]]:
@@ -225,35 +253,43 @@ def effective_strategy(members: Iterable[MemberDescription]) -> str | None:
     return strategies.most_common(1)[0][0] if strategies else None
 
 
-def _findings(facts: GroupFacts, view: GroupDescription) -> Iterable[Finding]:
+def _findings(facts: GroupFacts, view: GroupDescription, waiting: Mapping[Queue, WaitingQueue]) -> Iterable[Finding]:
     """Find what looks wrong. Our brokers know better for their own part, since they see the connections."""
-    reported = dict.fromkeys(message for messages in facts.reported.values() for message in messages)
-    yield from (Finding(message, message) for message in reported)
-    if not view.members or view.broadcast:
+    # Every broker that sees it reports it, with other ports.
+    yield from {each.kind: each for each in facts.reported}.values()
+    if view.broadcast:
         return
+    yield from rules.no_members(facts.group, len(view.members), view.lag)
+    yield from rules.growing_lag(facts.group, view.lag_samples)
+    if not view.members:
+        return
+    yield from rules.failing_handlers(facts.group, facts.failures)
     listed = [ids for broker, ids in facts.listed.items() if broker not in facts.our_brokers]
     # Every broker of the group lists the same; it is reported once.
-    yield from dict.fromkeys(each for ids in listed for each in duplicate_ids(facts.group, ids))
+    yield from dict.fromkeys(each for ids in listed for each in rules.duplicate_ids(facts.group, ids))
     topics = {member.id: member.topics for member in view.members if member.topics is not None}
     if len(topics) == len(view.members):
         if not facts.our_brokers:
-            yield from unequal_subscriptions(facts.group, topics)
-            yield from unequal_filters(
+            yield from rules.unequal_subscriptions(facts.group, topics)
+            yield from rules.unequal_filters(
                 facts.group, {member.id: member.filters for member in view.members if member.filters is not None}
             )
         elif all(member.ours for member in view.members):
-            yield from unequal_subscriptions(facts.group, topics, by_subscribers=True)
-    yield from unequal_strategies(
+            yield from rules.unequal_subscriptions(facts.group, topics, by_subscribers=True)
+    yield from rules.unequal_strategies(
         facts.group, {member.id: member.strategy for member in view.members if member.strategy}
     )
     yield from _foreign_members(view)
     if facts.claimed or facts.locked:
         yield from _idle_members(view)
         owned = [each.queue for each in view.queues if each.owners]
-        yield from unowned_queues(facts.group, facts.queues, owned)
-    yield from _claimed_twice(view)
-    owner = {each.queue: each.owner for each in view.queues if each.owner is not None}
-    yield from stalled_queues(facts.group, view.samples, owner)
+        yield from rules.unowned_queues(facts.group, facts.queues, owned)
+    for each in view.queues:
+        if len(each.owners) > 1:
+            yield rules.claimed_twice(view.group, each.queue, each.owners)
+    unknown = "" if facts.claimed or facts.locked else "a member"
+    owners = {each.queue: who for each in view.queues if (who := " and ".join(each.owners) or unknown)}
+    yield from rules.stuck_queues(facts.group, waiting.values(), owners, facts.at_ms)
 
 
 def _idle_members(view: GroupDescription) -> Iterable[Finding]:
@@ -262,28 +298,13 @@ def _idle_members(view: GroupDescription) -> Iterable[Finding]:
     users = [each for each in view.queues if not each.queue.topic.startswith(RETRY_PREFIX)]
     if len(staying) > len(users):
         shares = {name: [each.queue for each in users if name in each.owners] for name in staying}
-        yield from idle_members(view.group, shares)
+        yield from rules.idle_members(view.group, shares)
 
 
 def _foreign_members(view: GroupDescription) -> Iterable[Finding]:
     foreign = [member.id for member in view.members if not member.ours]
     if foreign and len(foreign) < len(view.members):
-        yield Finding(
-            "foreign members",
-            f"group {view.group} has members of other clients ({_join_some(foreign)}), so all of them share queues as "
-            f"Java does, by {_JAVA_STRATEGY}, and more queues move than need to",
-            Severity.WARNING,
-        )
-
-
-def _claimed_twice(view: GroupDescription) -> Iterable[Finding]:
-    for each in view.queues:
-        if len(each.owners) > 1:
-            yield Finding(
-                f"claimed twice {each.queue}",
-                f"{each.queue} is read by {' and '.join(each.owners)} in group {view.group}: its messages are handled "
-                "twice; wait for the rebalance to end, then check the members' ids, strategies and subscriptions",
-            )
+        yield rules.foreign_members(view.group, foreign, _JAVA_STRATEGY)
 
 
 def _summary_line(view: GroupDescription) -> str:
@@ -424,6 +445,8 @@ class MemberStatus:
     settings: Mapping[str, str]
     subscriptions: Mapping[str, str]
     """The filter of each topic: tags, or an expression."""
+    running: tuple[RunningHandler, ...] | None = None
+    """Its handlers that run now, those that run for longest first; None if it does not report them."""
     stacks: str | None = None
     """The stacks of its threads, if they were requested and the member sends them."""
 
@@ -513,6 +536,9 @@ async def running_state(
 
 def member_status(namespace: ClientNamespace, member: str, state: ConsumerRunningState) -> MemberStatus:
     """Make the public value of a member's state."""
+    running = None if state.steelyard is None else state.steelyard.running
+    if running is not None:
+        running = tuple(structs.replace(each, queue=namespace.unwrap_queue(each.queue)) for each in running)
     return MemberStatus(
         member,
         tuple(
@@ -534,6 +560,7 @@ def member_status(namespace: ClientNamespace, member: str, state: ConsumerRunnin
         },
         dict(state.properties),
         member_filters(namespace, state),
+        running,
         state.thread_dump,
     )
 

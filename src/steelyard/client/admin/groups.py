@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from steelyard.balance.group.diagnostics import ProgressSample
 from steelyard.client.admin.admin_session import AdminSession, check_ok, gather_limited, release_4_error
 from steelyard.client.admin.group_config import GroupChange, GroupChangePlan, GroupConfig
 from steelyard.client.admin.group_description import (
@@ -32,21 +31,28 @@ from steelyard.client.admin.rebalance_history import RebalanceHistory
 from steelyard.client.admin.topics import TopicAdmin
 from steelyard.client.namespace import ClientNamespace
 from steelyard.client.times import from_epoch_ms
+from steelyard.diagnostics import thresholds
+from steelyard.diagnostics.group import ProgressSample, WaitingQueue, unreadable_message
 from steelyard.errors import ConfigurationError, ConsumerOffline, SteelyardError
-from steelyard.model import BrokerAddresses, Queue
+from steelyard.model import BrokerAddresses, Queue, StoredMessage
+from steelyard.model.finding import Finding
+from steelyard.model.formatting import pluralize
 from steelyard.model.reserved_names import DLQ_PREFIX, RETRY_PREFIX, is_system_group
 from steelyard.net.clock import now_ms
 from steelyard.wire.bodies import decode_body, encode_body
 from steelyard.wire.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupTable
 from steelyard.wire.bodies.heartbeat import ConsumeType, MessageModel
-from steelyard.wire.bodies.members import ConsumerConnections, ConsumerRunningState
+from steelyard.wire.bodies.members import ConsumerConnections, ConsumerRunningState, GroupExtension
 from steelyard.wire.bodies.queue_assignment import MessageRequestMode, MessageRequestModeSetting
 from steelyard.wire.codes import RequestCode, ResponseCode, Version
 from steelyard.wire.headers.admin import DeleteGroup
+from steelyard.wire.stored_messages import decode_sealed_messages
 
 _KINDS = {ConsumeType.PUSH: "push", ConsumeType.PULL: "pull", ConsumeType.POP: "pop"}
 _STRATEGY = "allocateMessageQueueStrategy"
 _MAX_PARALLEL_MEMBERS = 4
+_MAX_AGES = 16
+"""Stuck queues whose oldest message is looked up: the rest will be as old."""
 _MAX_ASKED_MEMBERS = 64
 """Members that are asked one by one: each blocks a thread of Apache's brokers until it answers."""
 
@@ -94,7 +100,30 @@ class GroupAdmin(RebalanceHistory):
         full, places = self._namespace.wrap(name), await self._session.broker_places()
         if not is_known:
             await self._session.require_group(full, places)
-        return describe_group(await _member_facts(self._session, full, places, ask_members=ask_members), earlier)
+        facts = await _member_facts(self._session, full, places, ask_members=ask_members)
+        return describe_group(replace(facts, waiting=await self._with_ages(facts, places)), earlier)
+
+    async def _with_ages(self, facts: GroupFacts, places: Mapping[str, BrokerAddresses]) -> dict[Queue, WaitingQueue]:
+        """Add when the oldest waiting message of stuck queues was stored, where no broker reported it."""
+        still = [
+            each
+            for each in facts.waiting.values()
+            if each.oldest_ms is None
+            and facts.at_ms - each.since_ms >= thresholds.STUCK_MS
+            and each.queue.broker in places
+        ]
+
+        async def ask(each: WaitingQueue) -> WaitingQueue:
+            try:
+                full = self._namespace.wrap_queue(each.queue)
+                body, _ = await self._session.pull(places[full.broker], full, each.offset, 1, "*")
+                first = next(decode_sealed_messages(StoredMessage, body, full.broker), None)
+            except SteelyardError:
+                return each
+            return each if first is None else replace(each, oldest_ms=first.stored_ms)
+
+        with_age = await gather_limited(ask, still[:_MAX_AGES])
+        return {**facts.waiting, **{each.queue: each for each in with_age}}
 
     async def summarize(self, name: str, earlier: GroupDescription | None = None) -> GroupDescription:
         """Describe a group from two requests to each broker; no member and no name server is asked.
@@ -119,7 +148,10 @@ class GroupAdmin(RebalanceHistory):
         return found
 
     async def member_status(self, group: str, member: str, *, stacks: bool = False) -> MemberStatus:
-        """Return what a member holds and how fast it is; with ``stacks`` also the stacks of its threads."""
+        """Return what a member holds, how fast it is, and what its handlers do now.
+
+        With ``stacks`` also the stacks of all its threads; of a Java member, that is its jstack.
+        """
         places = await self._session.broker_places()
         online = {each.id: each for each in await self.members(group)}
         if member not in online:
@@ -128,8 +160,13 @@ class GroupAdmin(RebalanceHistory):
                 what=f"group {group} has no member {member!r}",
                 next_step=f"online are: {', '.join(online) or 'none'}",
             )
-        state = await running_state(self._session, self._namespace.wrap(group), online[member], places, stacks=stacks)
-        return member_status(self._namespace, member, state)
+        # A Java program stops for a moment to report its stacks.
+        asks_stacks = stacks or online[member].ours
+        state = await running_state(
+            self._session, self._namespace.wrap(group), online[member], places, stacks=asks_stacks
+        )
+        status = member_status(self._namespace, member, state)
+        return status if stacks else replace(status, stacks=None)
 
     async def configs(self, name: str) -> dict[str, GroupConfig]:
         """Return a group's settings by broker."""
@@ -217,9 +254,8 @@ class GroupAdmin(RebalanceHistory):
         await self._session.require_group(full, places)
         online = await online_members(self._session, full, places.values())
         if online:
-            members = "1 member" if len(online) == 1 else f"{len(online)} members"
             raise ConfigurationError(
-                f"group {name!r} has {members} online, which would create it again",
+                f"group {name!r} has {pluralize(len(online), 'member')} online, which would create it again",
                 next_step=f"stop them first: {', '.join(member.id for member in online[:5])}",
             )
         code, fields = RequestCode.DELETE_SUBSCRIPTIONGROUP, DeleteGroup(full, clean_offset=True, remove_offset=True)
@@ -266,11 +302,60 @@ def _listed_facts(
         },
         our_brokers=frozenset(extensions),
         progress={row.queue: ProgressSample(at_ms, row.committed, row.end) for row in stats.rows},
+        waiting={
+            each.queue: each
+            for broker, extension in extensions.items()
+            for each in _waiting_at(namespace, broker, extension, at_ms)
+        },
         listed={
             broker: tuple(each.client_id or "" for each in body.connections) for broker, body in connections.items()
         },
-        reported={broker: extension.findings or () for broker, extension in extensions.items()},
+        reported=tuple(each.finding for extension in extensions.values() for each in extension.findings or ()),
     )
+
+
+def _waiting_at(
+    namespace: ClientNamespace, broker: str, extension: GroupExtension, at_ms: int
+) -> Iterable[WaitingQueue]:
+    """Return the queues in which our broker sees no progress."""
+    for each in extension.waiting or ():
+        queue = Queue(namespace.unwrap(each.topic), broker, each.queue_id)
+        oldest_ms = None if each.oldest_ms is None else at_ms - each.oldest_ms
+        yield WaitingQueue(queue, at_ms - each.still_ms, each.offset, each.lag, oldest_ms)
+
+
+def _waiting_queues(
+    namespace: ClientNamespace, facts: GroupFacts, states: Mapping[str, ConsumerRunningState]
+) -> dict[Queue, WaitingQueue]:
+    """Return the queues in which messages wait at their member, or at a broker that sees no progress.
+
+    Java's members report when they last finished a message of a queue.
+    """
+    found = dict(facts.waiting)
+    for state in states.values():
+        extension = state.steelyard
+        if extension is not None:
+            still = {
+                queue: facts.at_ms - still_ms
+                for queue, still_ms in zip(extension.held or (), extension.still_ms or (), strict=False)
+                if still_ms >= 0
+            }
+        else:
+            still = {
+                queue: each.consumed_ms
+                for queue, each in state.queues.items()
+                if each.cached_messages and each.consumed_ms > 0 and not each.dropped
+            }
+        for full, since_ms in still.items():
+            queue, each = namespace.unwrap_queue(full), state.queues.get(full)
+            progress, known = facts.progress.get(queue), found.get(queue)
+            offset = progress.committed if progress else each.cached_min_offset if each else 0
+            lag = progress.end - progress.committed if progress else each.cached_messages if each else 0
+            if known is not None:
+                found[queue] = replace(known, since_ms=min(known.since_ms, since_ms), lag=lag)
+            else:
+                found[queue] = WaitingQueue(queue, since_ms, offset, lag)
+    return found
 
 
 def _locked_at(broker: str, body: ConsumerConnections) -> dict[Queue, str]:
@@ -306,13 +391,22 @@ async def _member_facts(
         topics=frozenset(map(namespace.unwrap, topics)),
         queues=tuple(map(namespace.unwrap_queue, queues)) if connections else tuple(row.queue for row in stats.rows),
         claimed={name: frozenset(map(namespace.unwrap_queue, _held_queues(state))) for name, state in states.items()},
+        waiting=_waiting_queues(namespace, facts, states),
+        failures={
+            (name, namespace.unwrap(topic)): each.failed_tps
+            for name, state in states.items()
+            for topic, each in state.topics.items()
+        },
         owned_at={
             (name, namespace.unwrap_queue(queue)): since
             for name, state in states.items()
             for queue, since in _owned_at(state, facts.at_ms).items()
         },
         consumed={row.queue: row.consumed_at for row in stats.rows if row.consumed_at is not None},
-        reported={**facts.reported, **{name: _stopped_queues(facts.group, state) for name, state in states.items()}},
+        reported=(
+            *facts.reported,
+            *(each for state in states.values() for each in _stopped(facts.group, state)),
+        ),
         notes=(*notes, *missing),
     )
 
@@ -374,10 +468,10 @@ def _held_queues(state: ConsumerRunningState) -> set[Queue]:
     return {queue for queue, each in state.queues.items() if not each.dropped}
 
 
-def _stopped_queues(group: str, state: ConsumerRunningState) -> tuple[str, ...]:
-    """Return the queues that a member has stopped reading, in the sentences of our brokers."""
+def _stopped(group: str, state: ConsumerRunningState) -> Iterable[Finding]:
+    """Return the queues that a member has stopped reading, as our brokers report them."""
     extension = state.steelyard
-    return () if extension is None else tuple(f"group {group}: {sentence}" for sentence in extension.stopped or ())
+    return (unreadable_message(group, each) for each in (() if extension is None else extension.stopped or ()))
 
 
 def _owned_at(state: ConsumerRunningState, at_ms: int) -> dict[Queue, datetime]:

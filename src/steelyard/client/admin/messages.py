@@ -5,10 +5,12 @@ message (33). The other kind was made by the producer and is found by the key in
 compares hashes: results are compared again. A broker can have one member of a group handle a message at once (309): no
 offset moves. 321 reads the consume queue itself.
 
-A body that cannot be decompressed is returned as it is stored: administrators want to see that too.
+A body that cannot be decompressed is returned as it is stored: administrators want to see that too. What one call
+decompresses is bounded; tools, which show beginnings, take messages as they are stored and open one at a time.
 """
 
 import builtins
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -28,6 +30,7 @@ from steelyard.wire.bodies.stats import ConsumeQueuePart
 from steelyard.wire.codes import RequestCode, ResponseCode
 from steelyard.wire.headers.group import ConsumeMessageDirectly
 from steelyard.wire.headers.pull import QueryConsumeQueue, QueryMessages, ViewMessage
+from steelyard.wire.limits import DECOMPRESSED_BYTES
 from steelyard.wire.message_ids import parse_offset_id
 from steelyard.wire.message_traces import TraceEvent, decode_traces
 from steelyard.wire.stored_messages import BODY_ERRORS, decode_sealed_messages, unseal_message
@@ -42,6 +45,8 @@ _GRPC_ID_LENGTH = 34
 """The length of a gRPC client's id, which is never an offset id."""
 _MAX_TOPICS = 2_000
 """An id is searched in no more topics than that: each costs a request to each of its brokers."""
+_MAX_DECOMPRESSED_BYTES = 4 * DECOMPRESSED_BYTES
+"""One list returns no more decompressed bodies: a megabyte of messages may hold a gigabyte."""
 _REDELIVERY_TIMEOUT_MS = 15_000
 """A broker waits ten seconds for the member."""
 _OFFLINE = "not online"
@@ -123,7 +128,10 @@ class _ReadRange(NamedTuple):
 
 
 class MessageAdmin(AdminPart):
-    """Messages: `Admin.messages`. With ``opened`` False, compressed bodies stay as they are stored."""
+    """Messages: `Admin.messages`. With ``opened`` False, compressed bodies stay as they are stored.
+
+    A list whose compressed bodies hold more than 64 MiB is refused: ask for fewer, or with ``opened=False``.
+    """
 
     def __init__(self, session: AdminSession, groups: GroupAdmin) -> None:
         super().__init__(session)
@@ -166,11 +174,12 @@ class MessageAdmin(AdminPart):
         found = await self._by_key(topic, key, most=most, start_ms=start_ms, end_ms=end_ms)
         return _decompress(found[-most:], opened)
 
-    async def at(self, queue: Queue, offset: int) -> StoredMessage | None:
+    async def at(self, queue: Queue, offset: int, *, opened: bool = True) -> StoredMessage | None:
         """Return the message at an offset of a queue; None if there is none, or it was deleted."""
         route = await self._session.require_route(self._namespace.wrap(queue.topic))
         found, _ = await self._pull(route, self._namespace.wrap_queue(queue), offset, 1)
-        return next((_try_decompress(message) for message in found if message.offset == offset), None)
+        message = next((message for message in found if message.offset == offset), None)
+        return _try_decompress(message) if opened and message is not None else message
 
     async def group_progress(self, message: StoredMessage) -> builtins.list[GroupProgress]:
         """List the groups that read a message's topic, and whether they are past it."""
@@ -288,19 +297,9 @@ class MessageAdmin(AdminPart):
     async def _by_key(
         self, topic: str, key: str, *, most: int, start_ms: int = 0, end_ms: int = _FOREVER_MS, unique: bool = False
     ) -> builtins.list[StoredMessage]:
-        full = self._namespace.wrap(topic)
-        route = await self._session.require_route(full)
-        fields = QueryMessages(full, key, most, start_ms, end_ms, by_unique_key=unique)
-        found: list[StoredMessage] = []
-        for place, answer in await self._session.request_each(route.brokers, RequestCode.QUERY_MESSAGE, fields):
-            if answer.code not in (ResponseCode.QUERY_NOT_FOUND, ResponseCode.NO_MESSAGE):
-                found += self._decode(check_ok(answer, place.name).body, place.name)
-        right = {
-            (message.queue, message.offset): message
-            for message in found
-            if message.topic == topic and (message.properties.get(UNIQUE_KEY) == key if unique else key in message.keys)
-        }
-        return sorted(right.values(), key=lambda message: message.stored_ms)
+        route = await self._session.require_route(self._namespace.wrap(topic))
+        fields = QueryMessages(route.topic, key, most, start_ms, end_ms, by_unique_key=unique)
+        return await query_messages(self._session, route.brokers, fields)
 
     def _decode(self, body: bytes, broker: str) -> builtins.list[StoredMessage]:
         return [*map(self._namespace.unwrap_stored, decode_sealed_messages(StoredMessage, body, broker))]
@@ -377,8 +376,36 @@ class MessageAdmin(AdminPart):
         return _decompress(found[-most:] if newest else found[:most], opened)
 
 
+async def query_messages(
+    session: AdminSession, brokers: Iterable[BrokerAddresses], query: QueryMessages
+) -> list[StoredMessage]:
+    """Return the messages that brokers find by a key, without those that only have its hash, oldest first."""
+    found: dict[tuple[Queue, int], StoredMessage] = {}
+    for place, answer in await session.request_each(brokers, RequestCode.QUERY_MESSAGE, query):
+        if answer.code in (ResponseCode.QUERY_NOT_FOUND, ResponseCode.NO_MESSAGE):
+            continue
+        for message in decode_sealed_messages(StoredMessage, check_ok(answer, place.name).body, place.name):
+            keys = (message.properties.get(UNIQUE_KEY),) if query.by_unique_key else message.keys
+            if query.key in keys and message.queue.topic == query.topic:
+                found[message.queue, message.offset] = session.namespace.unwrap_stored(message)
+    return sorted(found.values(), key=lambda message: message.stored_ms)
+
+
 def _decompress(found: list[StoredMessage], is_opened: bool) -> list[StoredMessage]:
-    return [_try_decompress(message) for message in found] if is_opened else found
+    if not is_opened:
+        return found
+    decompressed, size = [], 0
+    for message in found:
+        whole = _try_decompress(message)
+        if whole is not message:
+            size += len(whole.body)
+        if size > _MAX_DECOMPRESSED_BYTES:
+            raise ConfigurationError(
+                f"the bodies of {len(found)} messages have more than {_MAX_DECOMPRESSED_BYTES >> 20} MiB decompressed",
+                next_step="ask for fewer, or with opened=False, or read them with a consumer",
+            )
+        decompressed.append(whole)
+    return decompressed
 
 
 def _try_decompress(message: StoredMessage) -> StoredMessage:

@@ -14,6 +14,7 @@ What a broker would refuse is refused by the plan.
 
 import builtins
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, TypeAlias
@@ -21,7 +22,7 @@ from typing import Literal, TypeAlias
 from steelyard.client.admin.admin_session import AdminPart, AdminSession, check_ok, gather_limited, release_4_error
 from steelyard.client.admin.group_description import consumer_connections, online_members
 from steelyard.client.times import from_epoch_ms, resolve_epoch_ms
-from steelyard.errors import BrokerNotInRoute, ConfigurationError, ConsumerOffline, RequestNotSupported
+from steelyard.errors import BrokerNotInRoute, ConfigurationError, ConsumerOffline, RequestNotSupported, ServerFailed
 from steelyard.model import BrokerAddresses, Queue, TopicRoute
 from steelyard.model.formatting import pluralize
 from steelyard.model.reserved_names import RETRY_PREFIX
@@ -30,7 +31,7 @@ from steelyard.net.clock import now_ms
 from steelyard.wire.bodies import decode_body, encode_body
 from steelyard.wire.bodies.groups import SubscriptionGroupConfig
 from steelyard.wire.bodies.offsets import MemberOffsets
-from steelyard.wire.bodies.stats import ConsumeStats, TopicStats
+from steelyard.wire.bodies.stats import ConsumeStats, TopicOffset, TopicStats
 from steelyard.wire.codes import RequestCode, ResponseCode, Version
 from steelyard.wire.headers.admin import GetConsumeStats
 from steelyard.wire.headers.common import OffsetResponse, QueueRequest, TopicNameRequest
@@ -456,8 +457,10 @@ async def topic_offsets(session: AdminSession, route: TopicRoute) -> list[QueueO
     """Return the first and last offsets of all queues of a topic; the broker names the queues as users do."""
 
     async def ask(place: BrokerAddresses) -> list[QueueOffsets]:
-        answer = await session.request_ok(place, RequestCode.GET_TOPIC_STATS_INFO, TopicNameRequest(route.topic))
-        reported = decode_body(TopicStats, answer.body).queues
+        reported: Mapping[Queue, TopicOffset] = {}
+        with suppress(ServerFailed):  # more queues than the broker reports at a time
+            answer = await session.request_ok(place, RequestCode.GET_TOPIC_STATS_INFO, TopicNameRequest(route.topic))
+            reported = decode_body(TopicStats, answer.body).queues
         rows = [
             QueueOffsets(
                 session.namespace.unwrap_queue(queue), ends.min_offset, ends.max_offset, from_epoch_ms(ends.written_ms)

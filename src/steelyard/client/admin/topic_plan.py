@@ -11,6 +11,7 @@ from typing import Literal
 
 from steelyard.errors import ConfigurationError
 from steelyard.model import Permission
+from steelyard.model.formatting import pluralize
 from steelyard.wire.bodies.topics import TopicConfig
 
 MAX_QUEUES = 65_536
@@ -77,7 +78,7 @@ class BrokerTopicConfig:
         """
         changes = []
         if (self.read_queues, self.write_queues) != (after.read_queues, after.write_queues):
-            changes.append(f"{self.queues_text} become {after.queues_text.removesuffix(' queues')}")
+            changes.append(f"{self.queues_text} become {after.queues_text.removesuffix('s').removesuffix(' queue')}")
         if self.permission != after.permission:
             changes.append(f"clients may {describe_permission(after.permission)}")
         if self.order != after.order:
@@ -96,8 +97,8 @@ class BrokerTopicConfig:
     def queues_text(self) -> str:
         """How many queues it has, as text."""
         if self.read_queues == self.write_queues:
-            return f"{self.read_queues} queues"
-        return f"{self.read_queues} queues to read and {self.write_queues} to write"
+            return pluralize(self.read_queues, "queue")
+        return f"{pluralize(self.read_queues, 'queue')} to read and {self.write_queues} to write"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,6 +37,7 @@ from steelyard.errors import (
     error_for,
 )
 from steelyard.model import PublishList, Queue
+from steelyard.model.formatting import pluralize
 from steelyard.model.reserved_names import DEFAULT_TOPIC, RETRY_PREFIX
 from steelyard.net.blocking_connection import PipelinedConnection, wait_readable
 from steelyard.net.clock import now_ms, steady_ms
@@ -422,7 +423,8 @@ class BulkSender:
 def _not_stored(batch: EncodedBatch, gave_up: SendGaveUp, stored: int) -> SendFailed:
     """Return the error for a batch that was given up."""
     tried = gave_up.failed_attempts[-_LISTED_ATTEMPTS:]
-    what = f"{batch.messages} messages to {batch.topic!r} were not stored in {len(gave_up.failed_attempts)} attempts"
+    count, tries = pluralize(batch.messages, "message"), pluralize(len(gave_up.failed_attempts), "attempt")
+    what = f"{count} to {batch.topic!r} {'was' if batch.messages == 1 else 'were'} not stored in {tries}"
     return SendFailed(
         f"{what}, and {stored} others were",
         attempts=failed_attempts(tried),

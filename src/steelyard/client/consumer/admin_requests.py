@@ -5,10 +5,8 @@
 309 CONSUME_MESSAGE_DIRECTLY    one message goes through the user's handler, and its outcome is returned
 """
 
-import sys
-import threading
 import traceback
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from msgspec import structs
 
@@ -19,6 +17,7 @@ from steelyard.client.consumer.handler_pool import HandlerPool
 from steelyard.client.consumer.handler_task import HandlerTask
 from steelyard.client.consumer.member_runner import MemberRunner
 from steelyard.client.consumer.received_message import message_type_for
+from steelyard.client.consumer.running_handlers import format_stacks
 from steelyard.client.session import Session
 from steelyard.net.clock import now_ms, steady_ms
 from steelyard.protocol.server_requests import (
@@ -102,12 +101,16 @@ class AdminRequests:
                 locked=options.mode is ConsumeMode.ORDERLY,
                 locked_ms=offset_ms + status.state_since_ms if options.mode is ConsumeMode.ORDERLY else 0,
             )
+        running = tuple(self._handler_pool.running_handlers()) if wants_stacks else None
+        extension = state.steelyard
+        if extension is not None:
+            extension = structs.replace(_with_times(extension, statuses), running=running)
         return structs.replace(
             state,
             queues=ByQueue(queues),
-            steelyard=None if state.steelyard is None else _with_owned_times(state.steelyard, statuses),
+            steelyard=extension,
             topics=self._handler_pool.stats.snapshot(at_ms),
-            thread_dump=_thread_stacks() if wants_stacks else None,
+            thread_dump=None if running is None else format_stacks(running),
             properties=running_properties(
                 options,
                 name_servers=str(self._session.config),
@@ -118,11 +121,17 @@ class AdminRequests:
         )
 
 
-def _with_owned_times(extension: RunningStateExtension, statuses: Iterable[QueueStatus]) -> RunningStateExtension:
-    """Add for how long the queues have been owned."""
+def _with_times(extension: RunningStateExtension, statuses: Sequence[QueueStatus]) -> RunningStateExtension:
+    """Add for how long the queues have been owned, and for how long their first unfinished message has waited."""
     at_ms = steady_ms()
     owned_ms = {status.queue: at_ms - status.state_since_ms for status in statuses if status.state is QueueState.OWNED}
-    return structs.replace(extension, owned_ms=tuple(owned_ms.get(queue, -1) for queue in extension.held or ()))
+    still_ms = {each.queue: at_ms - each.waiting_since_ms for each in statuses if each.waiting_since_ms is not None}
+    held = extension.held or ()
+    return structs.replace(
+        extension,
+        owned_ms=tuple(owned_ms.get(queue, -1) for queue in held),
+        still_ms=tuple(still_ms.get(queue, -1) for queue in held),
+    )
 
 
 def _direct_result(request: Command, task: HandlerTask, is_orderly: bool) -> Command:
@@ -134,12 +143,3 @@ def _direct_result(request: Command, task: HandlerTask, is_orderly: bool) -> Com
         outcome = ConsumeDirectlyOutcome.LATER if task.delivery.later else ConsumeDirectlyOutcome.SUCCESS
         remark = None
     return direct_consume_response(request, outcome, spent_ms=task.spent_ms, remark=remark, is_orderly=is_orderly)
-
-
-def _thread_stacks() -> str:
-    """Return the stack of each thread, in the form that tools show of a Java program."""
-    names = {thread.ident: thread.name for thread in threading.enumerate()}
-    frames = sys._current_frames()
-    return "\n".join(
-        f"{names.get(number, number)}\n{''.join(traceback.format_stack(frame))}" for number, frame in frames.items()
-    )

@@ -24,6 +24,7 @@ from steelyard.client.observers.observers import Observers
 from steelyard.client.session import Session
 from steelyard.errors import ConfigurationError, SteelyardError
 from steelyard.model import Queue
+from steelyard.wire.bodies.members import RunningHandler
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -143,6 +144,13 @@ class Consumer(NotifyingClient):
     def refused(self) -> dict[Queue, SteelyardError]:
         """The queues that it owns and cannot read, because a broker refuses each pull for good. From any thread."""
         return {} if self._current_run is None else self._current_run.refused
+
+    def running_handlers(self) -> list[RunningHandler]:
+        """Return the handlers that run now, those that run for longest first, each with its Python stack.
+
+        From any thread, also while one of them blocks the loop.
+        """
+        return [] if self._current_run is None else self._current_run.running_handlers()
 
     def explain(self) -> MemberExplanation:
         """Explain what it does and why, in plain words: print it."""

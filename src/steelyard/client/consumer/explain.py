@@ -9,8 +9,10 @@ from steelyard.balance.group.member import MemberStateMachine
 from steelyard.balance.group.process_queue import QueueStatus
 from steelyard.balance.group.queue_states import QueueState
 from steelyard.client.namespace import ClientNamespace
+from steelyard.diagnostics import thresholds
 from steelyard.model import Queue
 from steelyard.model.finding import Finding
+from steelyard.model.formatting import format_duration, pluralize
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ class MemberExplanation:
 
     def __str__(self) -> str:
         count = len(self.members)
-        who = "no members yet" if not count else "1 member" if count == 1 else f"{count} members"
+        who = pluralize(count, "member") if count else "no members yet"
         lines = [f"group {self.group}: {who}, strategy {self.strategy}; this is {self.id}"]
         lines += [f"  {queue}" for queue in self.queues] or ["  no queues"]
         if self.others is None:
@@ -50,7 +52,7 @@ class MemberExplanation:
         else:
             for member, queues in self.others.items():
                 lines.append(f"{member} has {', '.join(map(str, queues)) or 'no queues'}")
-        lines += [f"warning: {finding.message}" for finding in self.findings]
+        lines += [f"warning: {finding}" for finding in self.findings]
         return "\n".join(lines)
 
 
@@ -69,7 +71,7 @@ def explain_member(
     queues = []
     for status in member.queue_statuses():
         queue, since_s = namespace.unwrap_queue(status.queue), (now_ms - status.state_since_ms) / 1000
-        queues.append(QueueExplanation(queue, status.state.value, since_s, _why(status)))
+        queues.append(QueueExplanation(queue, status.state.value, since_s, _why(status, now_ms)))
     return MemberExplanation(
         group=namespace.unwrap(options.group),
         id=options.id,
@@ -78,7 +80,11 @@ def explain_member(
         queues=tuple(queues),
         others=others,
         findings=tuple(
-            structs.replace(finding, message=namespace.unwrap_text(finding.message))
+            structs.replace(
+                finding,
+                message=namespace.unwrap_text(finding.message),
+                next_step=namespace.unwrap_text(finding.next_step),
+            )
             for finding in (*member.findings(), *findings)
         ),
     )
@@ -95,20 +101,23 @@ _REASONS = {
 }
 
 
-def _why(status: QueueStatus) -> str:
+def _why(status: QueueStatus, now_ms: int) -> str:
     if status.state is QueueState.WANTED and status.denied_since_ms is not None:
         return "it is assigned to this member, and another one has not released it yet"
     reason = _REASONS.get(status.state)
-    return _progress(status) if reason is None else reason.format(status.running)
+    return _progress(status, now_ms) if reason is None else reason.format(status.running)
 
 
-def _progress(status: QueueStatus) -> str:
+def _progress(status: QueueStatus, now_ms: int) -> str:
     progress = f"done up to {status.low}, {status.waiting} wait and {status.running} are handled"
     if status.stopped_at is not None:
         offset, why = status.stopped_at
         return f"{progress}; it stands still at offset {offset}, which cannot be read: {why}"
     if status.is_suspended:
         return f"{progress}; it is suspended after a failure, to keep the order"
+    still_ms = 0 if status.waiting_since_ms is None else now_ms - status.waiting_since_ms
+    if still_ms >= thresholds.STUCK_MS:
+        return f"{progress}; it has made no progress for {format_duration(still_ms / 1000)}"
     if status.is_flow_controlled:
         return f"{progress}; flow control: it is not pulled until fewer wait"
     return progress

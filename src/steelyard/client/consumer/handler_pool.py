@@ -12,6 +12,7 @@ topic for tools that ask (307).
 import asyncio
 import inspect
 import logging
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +23,7 @@ from steelyard.balance.group.actions import HandleMessages
 from steelyard.balance.group.dispatch import HandlerBatchSizer
 from steelyard.balance.group.events import Handled
 from steelyard.client.consumer.decompression import DecompressionBudget
-from steelyard.client.consumer.handler_task import HandlerTask, MayStart, OnFinished
+from steelyard.client.consumer.handler_task import HandlerTask, MayStart, OnFinished, describe_error
 from steelyard.client.consumer.handlers import Handler
 from steelyard.client.consumer.received_message import (
     DeliveryContext,
@@ -31,9 +32,15 @@ from steelyard.client.consumer.received_message import (
     origin_topic,
     set_delivery,
 )
+from steelyard.client.consumer.running_handlers import (
+    MAX_HANDLERS,
+    coroutine_frames,
+    running_handler,
+    thread_frames,
+)
 from steelyard.client.observers.observers import Observers, observe_handler
 from steelyard.net.clock import now_ms, steady_ns
-from steelyard.wire.bodies.members import ConsumeStatus
+from steelyard.wire.bodies.members import ConsumeStatus, RunningHandler
 from steelyard.wire.sysflag import SEALED
 
 _RATE_SPAN_MS = 60_000
@@ -184,6 +191,7 @@ class HandlerPool:
         name: str = "steelyard",
         observers: Observers,
         max_open_bytes: int = 0,
+        secrets: Sequence[str] = (),
     ) -> None:
         self._budget = DecompressionBudget(max_open_bytes)
         self._handlers = handlers
@@ -196,6 +204,8 @@ class HandlerPool:
             reply_sender,
         )
         self._name, self._observers = name, observers
+        self._secrets = secrets
+        """What must not be sent with an error."""
         self._loop = asyncio.get_running_loop()
         self._task_queue: SimpleQueue[HandlerTask | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
@@ -203,7 +213,10 @@ class HandlerPool:
         """Whether a lack of threads was logged."""
         self._outstanding = 0
         """The number of tasks that threads have or will have."""
-        self._async_tasks: set[asyncio.Task[None]] = set()
+        self._thread_tasks: dict[int, tuple[str, HandlerTask]] = {}
+        """What each busy thread has, with its name."""
+        self._async_tasks: dict[asyncio.Task[None], HandlerTask] = {}
+        self._loop_thread = threading.get_ident()
         self._waiting: deque[HandlerTask] = deque()
         """Tasks for the loop beyond the limit."""
         self._finished: deque[HandlerTask] = deque()
@@ -294,11 +307,14 @@ class HandlerPool:
             self._slow_timer = self._loop.call_later(_SLOW_CHECK_S, self._split_slow_tasks)
 
     def _run_worker(self) -> None:
-        next_task = self._task_queue.get
+        next_task, tasks = self._task_queue.get, self._thread_tasks
+        ident, name = threading.get_ident(), threading.current_thread().name
         while (task := next_task()) is not None:
+            tasks[ident] = name, task
             set_delivery(task.delivery)
             self._run(task)
             set_delivery(None)
+            del tasks[ident]
             self._finished.append(task)
             if not self._wake_pending:
                 self._wake_pending = True
@@ -338,18 +354,18 @@ class HandlerPool:
             if result is not None and inspect.iscoroutine(result):
                 asyncio.run_coroutine_threadsafe(result, self._loop).result()
         except BaseException as error:
-            task.raised(error)
+            task.raised(error, describe_error(error, self._secrets))
             self.failures.record(task.handler, task.current, error)
         else:
             task.succeeded()
 
     def _start_async_task(self, task: HandlerTask) -> None:
         running = self._loop.create_task(self._run_async(task))
-        self._async_tasks.add(running)
+        self._async_tasks[running] = task
         running.add_done_callback(self._async_task_done)
 
     def _async_task_done(self, task: "asyncio.Task[None]") -> None:
-        self._async_tasks.discard(task)
+        del self._async_tasks[task]
         if task.cancelled():
             return  # the loop is ending
         while self._waiting and len(self._async_tasks) < self._workers:
@@ -391,7 +407,7 @@ class HandlerPool:
         except BaseException as error:
             if isinstance(error, asyncio.CancelledError) and _is_cancelled():
                 raise
-            task.raised(error)
+            task.raised(error, describe_error(error, self._secrets))
             self.failures.record(task.handler, task.current, error)
         else:
             task.succeeded()
@@ -435,6 +451,26 @@ class HandlerPool:
             size = chunking.record_durations(took_ns)
             if size != before:
                 self._set_chunk(topic, size)
+
+    def running_handlers(self) -> list[RunningHandler]:
+        """Return the handlers that run now, those that run for longest first. From any thread."""
+        now_ns, frames = steady_ns(), sys._current_frames()
+        loop_frames = thread_frames(frames.get(self._loop_thread))
+        found = [
+            running_handler(task, name, thread_frames(frames.get(ident)), HandlerPool._call.__code__, now_ns)
+            for ident, (name, task) in self._thread_tasks.copy().items()
+        ]
+        found += [
+            running_handler(
+                task,
+                running.get_name(),
+                coroutine_frames(running.get_coro(), loop_frames),
+                HandlerPool._await.__code__,
+                now_ns,
+            )
+            for running, task in self._async_tasks.copy().items()
+        ]
+        return sorted(filter(None, found), key=lambda each: -each.running_ms)[:MAX_HANDLERS]
 
     @property
     def is_current(self) -> bool:

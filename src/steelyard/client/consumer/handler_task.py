@@ -10,7 +10,7 @@ bodies fit. What cannot be decompressed is reported as unreadable, and no handle
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from steelyard.balance.group.actions import HandleMessages
 from steelyard.balance.group.events import Handled, UnreadableMessage
@@ -19,7 +19,11 @@ from steelyard.client.consumer.handlers import Handler
 from steelyard.client.consumer.received_message import DeliveryContext, ReceivedMessage
 from steelyard.model import Queue
 from steelyard.net.clock import steady_ns
+from steelyard.wire.limits import ERROR_BYTES
+from steelyard.wire.properties import property_text
 from steelyard.wire.sysflag import SEALED
+
+_LATER = "the handler called later()"
 
 SLOW_NS = 50_000_000
 """When a task is slow: it was sized to take a fiftieth of this."""
@@ -34,7 +38,6 @@ class HandlerTask:
     """Messages of one queue for one handler."""
 
     __slots__ = (
-        "_at_ns",
         "_checked_ms",
         "_given",
         "_may_start",
@@ -50,6 +53,7 @@ class HandlerTask:
         "offsets",
         "on_finished",
         "skipped",
+        "started_ns",
         "took_ns",
         "topic",
         "unreadable",
@@ -77,7 +81,8 @@ class HandlerTask:
         """Called with the finished task, instead of the member."""
         self.count = 0
         """How many were begun here: always the first of them."""
-        self.failed: list[int] = []
+        self.failed: dict[int, str] = {}
+        """Offsets that failed, and why."""
         self.error: BaseException | None = None
         """The last error."""
         self.took_ns: list[int] = []
@@ -86,7 +91,8 @@ class HandlerTask:
         """Offsets that are not to be begun."""
         self.begun_ns = 0
         """When the first message was begun."""
-        self._at_ns = 0
+        self.started_ns = 0
+        """When the message that was begun last was begun."""
         self._checked_ms = -1
         self._may_start = may_start
         self._given: Sequence[ReceivedMessage] | None = None
@@ -97,9 +103,9 @@ class HandlerTask:
     def start_next(self) -> bool:
         """Say whether the next message may be begun, and count it as begun."""
         if not self.count:
-            self.begun_ns = self._at_ns = steady_ns()
+            self.begun_ns = self.started_ns = steady_ns()
         # Once in a millisecond is often enough, and after a long pause the millisecond is another one.
-        now_ms = self._at_ns // 1_000_000
+        now_ms = self.started_ns // 1_000_000
         if now_ms != self._checked_ms:
             self._checked_ms, may_start = now_ms, self._may_start
             if may_start is not None and not may_start(self.handle.queue, self.handle.generation, now_ms):
@@ -171,21 +177,21 @@ class HandlerTask:
             self._stop(left=1)
             return
         now_ns = steady_ns()
-        self.took_ns.append(now_ns - self._at_ns)
-        self._at_ns = now_ns
+        self.took_ns.append(now_ns - self.started_ns)
+        self.started_ns = now_ns
         if self.handler.orderly and self.delivery.later:
             self._stop()
 
-    def raised(self, error: BaseException) -> None:
-        """Record that the handler raised."""
+    def raised(self, error: BaseException, why: str) -> None:
+        """Record that the handler raised; ``why`` may be sent to a broker."""
         now_ns = steady_ns()
-        self.took_ns.append(now_ns - self._at_ns)
-        self._at_ns = now_ns
+        self.took_ns.append(now_ns - self.started_ns)
+        self.started_ns = now_ns
         self.error = error
         if self.handler.batch > 1:
-            self.failed += [message.offset for message in self.given]
+            self.failed |= dict.fromkeys((message.offset for message in self.given), why)
         else:
-            self.failed.append(self.offsets[self.count - 1])
+            self.failed[self.offsets[self.count - 1]] = why
         if self.handler.orderly:
             self._stop()
 
@@ -239,7 +245,7 @@ class HandlerTask:
         later, unreadable = self.delivery.later, self.unreadable
         if not self.failed and not later and not unreadable:
             return [Handled(handle.queue, handle.generation, begun, skipped=self.skipped)]
-        failed = frozenset(self.failed)
+        failed = self.failed
         later_offsets = {offset: later[offset] for offset in begun if offset in later and offset not in failed}
         done = [
             offset
@@ -247,8 +253,33 @@ class HandlerTask:
             if offset not in failed and offset not in later_offsets and offset not in unreadable
         ]
         delayed = [
-            Handled(handle.queue, handle.generation, (), (offset,), delay_level=level)
+            Handled(handle.queue, handle.generation, (), (offset,), delay_level=level, errors={offset: _LATER})
             for offset, level in later_offsets.items()
         ]
-        first = Handled(handle.queue, handle.generation, done, self.failed, skipped=self.skipped, unreadable=unreadable)
+        first = Handled(
+            handle.queue,
+            handle.generation,
+            done,
+            list(failed),
+            skipped=self.skipped,
+            unreadable=unreadable,
+            errors=failed,
+        )
         return [first, *delayed]
+
+
+def describe_error(error: BaseException, secrets: Iterable[str] = ()) -> str:
+    r"""Return the type and the message of an error on one line, without secrets; never values of variables.
+
+    >>> describe_error(ValueError("no customer 42\nfor key s3cret"), ["s3cret"])
+    'ValueError: no customer 42 for key ***'
+    """
+    kind = type(error)
+    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    try:
+        text = str(error)
+    except Exception:  # it is the user's class
+        text = ""
+    for secret in secrets:
+        text = text.replace(secret, "***")
+    return property_text(f"{name}: {text}" if text else name, ERROR_BYTES)

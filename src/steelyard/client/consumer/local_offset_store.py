@@ -158,7 +158,7 @@ class LocalOffsetStore(UserDict[Queue, int]):
 
 def _lock_file(path: Path) -> int | None:
     try:
-        path.parent.mkdir(0o700, parents=True, exist_ok=True)
+        _make_private(path.parent)
         lock = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise DiskFailed("locking", path=str(path), why=str(error)) from None
@@ -171,6 +171,12 @@ def _lock_file(path: Path) -> int | None:
             next_step="give each member on this machine a name of its own: Consumer(…, name='till-1')",
         ) from None
     return lock
+
+
+def _make_private(folder: Path) -> None:
+    # With `parents=True` the mode would be that of the last folder alone.
+    for missing in reversed([each for each in (folder, *folder.parents) if not each.exists()]):
+        missing.mkdir(0o700, exist_ok=True)
 
 
 def _open_private(path: str, flags: int) -> int:

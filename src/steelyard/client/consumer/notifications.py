@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import Struct, structs
 
 from steelyard.balance.group.actions import MemberReport
-from steelyard.balance.group.diagnostics import ActiveFindings
 from steelyard.client.namespace import ClientNamespace
 from steelyard.client.process_guard import AsyncClient
+from steelyard.diagnostics.group import ActiveFindings
 from steelyard.model import Queue, sort_queues
 from steelyard.model.finding import Finding
 from steelyard.model.reserved_names import RETRY_PREFIX
@@ -99,7 +99,9 @@ class Notifications:
             self._degraded.clear()
             _log.info("%s", report.sentence)
         elif report.kind == "warning":
-            self._warn(Finding(report.kind, report.sentence))
+            found = report.finding or Finding(report.kind, report.sentence)
+            unwrap = self._namespace.unwrap_text
+            self._warn(structs.replace(found, message=unwrap(found.message), next_step=unwrap(found.next_step)))
         else:
             if report.kind == "degraded":
                 self._degraded[report.sentence] = Finding(report.kind, report.sentence)
@@ -138,7 +140,7 @@ class Notifications:
         self._warn(finding)
 
     def _warn(self, finding: Finding) -> None:
-        _log.warning("%s", finding.message)
+        _log.warning("%s", finding)
         self._on_warning(finding)
 
 

@@ -10,6 +10,8 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import cast
 
+from msgspec import structs
+
 from steelyard.balance.group.actions import HandleMessages, MemberReport
 from steelyard.balance.group.events import Pulled
 from steelyard.balance.group.options import ConsumeMode, MemberOptions
@@ -33,6 +35,7 @@ from steelyard.model.finding import Finding
 from steelyard.model.formatting import pluralize
 from steelyard.net.clock import now_ms, steady_ms
 from steelyard.protocol.request_reply import reply_request
+from steelyard.wire.bodies.members import RunningHandler
 
 _PERIOD_S = 1.0
 _SAVE_PERIODS = 5
@@ -115,6 +118,7 @@ class ConsumerRun:
             name=f"steelyard-{self._options.group}",
             observers=self._observers,
             max_open_bytes=options.queue_bytes,
+            secrets=self._session.config.secrets,
         )
         self._set_chunk_sizes(options)
         AdminRequests(self._session, self.member_runner, self.handler_pool)
@@ -209,6 +213,13 @@ class ConsumerRun:
         )
         await self._session.request_ok(message.queue.broker, request)
 
+    def running_handlers(self) -> list[RunningHandler]:
+        """Return the handlers that run now, with queues as users name them. From any thread."""
+        names = self._session.namespace
+        return [
+            structs.replace(each, queue=names.unwrap_queue(each.queue)) for each in self.handler_pool.running_handlers()
+        ]
+
     def explain(self) -> MemberExplanation:
         """Explain what it does and why."""
         return explain_member(
@@ -232,12 +243,14 @@ class ConsumerRun:
 
     def _cached_by_topic(self) -> dict[str, CachedMessages]:
         """Return what was fetched and is not finished, by topic."""
-        names, found = self._session.namespace, dict[str, CachedMessages]()
+        names, found, at_ms = self._session.namespace, dict[str, CachedMessages](), steady_ms()
         for status in self.member_runner.member.queue_statuses():
             topic = names.unwrap(status.queue.topic)
             before = found.get(topic, CachedMessages(0, 0))
             messages = status.waiting + status.running
-            found[topic] = CachedMessages(before.messages + messages, before.body_bytes + status.body_bytes)
+            since_ms = at_ms if status.waiting_since_ms is None else status.waiting_since_ms
+            still_s = max(before.still_s, (at_ms - since_ms) / 1000)
+            found[topic] = CachedMessages(before.messages + messages, before.body_bytes + status.body_bytes, still_s)
         return found
 
     def _update_refused(self) -> None:

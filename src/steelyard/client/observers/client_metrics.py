@@ -70,6 +70,11 @@ _CACHED_MESSAGES = _catalog.gauge(
 _CACHED_BYTES = _catalog.gauge(
     "rocketmq_consumer_cached_bytes", "Bytes of the bodies of those messages.", _GROUP_LABELS
 )
+_SECONDS_SINCE_PROGRESS = _catalog.gauge(
+    "steelyard_client_seconds_since_progress",
+    "Seconds for which a member finished nothing in its queue that is stuck longest, though messages wait in it.",
+    _GROUP_LABELS,
+)
 _SENT = _catalog.counter("steelyard_client_sent_total", "Messages stored by a broker.", _TOPIC_LABELS)
 _SENT_LATE = _catalog.counter(
     "steelyard_client_sent_late_total", "Messages stored with a late flush or replica.", _TOPIC_LABELS
@@ -298,6 +303,7 @@ class ClientMetrics(Observer):
                 labels = (topic, client.group, client.id)
                 self._gauges[_CACHED_MESSAGES][labels] = cached.messages
                 self._gauges[_CACHED_BYTES][labels] = cached.body_bytes
+                self._gauges[_SECONDS_SINCE_PROGRESS][labels] = cached.still_s
 
 
 def _bounded(rows: Mapping[_LabelValues, object], labels: _LabelValues) -> _LabelValues:

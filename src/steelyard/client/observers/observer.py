@@ -111,6 +111,8 @@ class CachedMessages:
 
     messages: int
     body_bytes: int
+    still_s: float = 0.0
+    """For how long its queue that is stuck longest has made no progress; 0 if nothing waits."""
 
 
 SendEnded = Callable[[SendOutcome], object]

@@ -17,6 +17,7 @@ from steelyard.client.producer.send_async import Promise
 from steelyard.client.producer.send_result import SendResult
 from steelyard.errors import PartlySent, SendFailed, SteelyardError
 from steelyard.model import Message, Queue
+from steelyard.model.formatting import pluralize
 from steelyard.protocol.batch_send import MAX_BATCH_MESSAGES, can_batch, group_into_batches, max_batched_bytes
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def partly_sent(results: "Sequence[SendResult | SteelyardError]") -> PartlySent:
     errors = [result for result in results if isinstance(result, SteelyardError)]
     were = "was" if len(errors) == 1 else "were"
     return PartlySent(
-        f"{len(errors)} of {len(results)} messages {were} not stored ({errors[0].what})",
+        f"{len(errors)} of {pluralize(len(results), 'message')} {were} not stored ({errors[0].what})",
         results=tuple(results),
         last=errors[0],
         next_step="look into `results` to see which, and send those again",

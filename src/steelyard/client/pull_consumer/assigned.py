@@ -40,7 +40,7 @@ from steelyard.errors import (
 from steelyard.model import Queue, Subscription
 from steelyard.model.finding import Finding
 from steelyard.net.clock import steady_ms
-from steelyard.protocol.dead_letters import dead_letter_header
+from steelyard.protocol.dead_letters import unreadable_letter_header
 from steelyard.protocol.offset_lookup import (
     FindStartOffset,
     reports_missing_offsets,
@@ -206,7 +206,7 @@ class AssignedReader:
     async def _send_dead_letter(self, buffer: QueueBuffer, message: ReceivedMessage, why: str) -> None:
         """Send a message to the dead letters, with retries until it is stored."""
         queue, tries = message.queue, 0
-        letter = Command(RequestCode.SEND_MESSAGE_V2, dead_letter_header(self._group, message, why), message.body)
+        letter = Command(RequestCode.SEND_MESSAGE_V2, unreadable_letter_header(self._group, message, why), message.body)
         while True:
             try:
                 answer = await self._session.broker_connection(queue.broker).request(letter, _DEAD_LETTER_TIMEOUT_MS)

@@ -88,6 +88,7 @@ class SyncDeadLetterAdmin(SyncPart[DeadLetterAdmin]):
     find = blocking(DeadLetterAdmin.find)
     delete = blocking(DeadLetterAdmin.delete)
     resend = blocking(DeadLetterAdmin.resend)
+    resends = blocking(DeadLetterAdmin.resends)
 
 
 class SyncProducerAdmin(SyncPart[ProducerAdmin]):

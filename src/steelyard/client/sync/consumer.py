@@ -21,6 +21,7 @@ from steelyard.client.sync.client import SyncClient, on_loop
 from steelyard.errors import SteelyardError
 from steelyard.model import Queue
 from steelyard.model.finding import Finding
+from steelyard.wire.bodies.members import RunningHandler
 
 F = TypeVar("F", bound=HandlerFunction)
 M = TypeVar("M", bound=Callable[[Rebalanced], object])
@@ -121,6 +122,13 @@ class Consumer(NotifyingSyncClient[AsyncConsumer]):
     def refused(self) -> dict[Queue, SteelyardError]:
         """The queues that it owns and cannot read, because a broker refuses each pull for good."""
         return self._client.refused
+
+    def running_handlers(self) -> list[RunningHandler]:
+        """Return the handlers that run now, those that run for longest first, each with its Python stack.
+
+        From any thread, also while one of them blocks the loop.
+        """
+        return self._client.running_handlers()
 
     explain = on_loop(AsyncConsumer.explain)
 

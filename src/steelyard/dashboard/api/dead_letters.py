@@ -10,7 +10,12 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from steelyard.client.admin.dead_letters import dead_letter_topic, origin_message_id, unreadable_reason
+from steelyard.client.admin.dead_letters import (
+    DeadLetterResend,
+    dead_letter_error,
+    dead_letter_topic,
+    origin_message_id,
+)
 from steelyard.client.namespace import ClientNamespace
 from steelyard.dashboard.api_routing import ApiRequest, action_route, preview_route, query_route
 from steelyard.dashboard.context import DashboardContext
@@ -28,6 +33,7 @@ class _DeadLetterRow(Struct, frozen=True):
     id: str  # its offset id
     message: MessageRow
     topic: str | None  # the topic that it was first sent to
+    error: str | None  # why its last attempt failed
     attempts: int
     born_ms: int
 
@@ -49,6 +55,7 @@ class _DeadLetterResponse(Struct, frozen=True):
     properties: dict[str, str]
     born_host: str
     origin: _DeadLetterOrigin | None
+    resent: DeadLetterResend | None  # when its message was last resent
     command: str
     notes: tuple[str, ...]
 
@@ -85,6 +92,7 @@ def _dead_letter_row(letter: StoredMessage, names: ClientNamespace) -> _DeadLett
         letter.offset_id or letter.message_id,
         message_row(letter.topic, letter),
         names.unwrap(dead_letter_topic(letter)) or None,
+        dead_letter_error(letter),
         letter.reconsume_times,
         letter.born_ms,
     )
@@ -97,6 +105,9 @@ _MAX_CHOSEN = 200
 _MAX_SENT = 5_000  # resent by one request; for more there is the command line, which shows its progress
 _READ_MESSAGES = 200
 _PREVIEWED = 20
+_NO_ERROR_NOTE = (
+    "it does not say why its last attempt failed, as members in Java and Apache brokers do not: see the members' logs"
+)
 _PUT_BACK_NOTE = "Apache brokers from 5.1.3 on move it straight back while ordered members of the group hold locks"
 
 
@@ -128,20 +139,19 @@ async def _list_of_group(context: DashboardContext, request: ApiRequest) -> dict
 @query_route("/api/groups/{group}/dead-letters/{id}")
 async def _letter(context: DashboardContext, request: ApiRequest) -> _DeadLetterResponse:
     group, id_ = request.path("group"), request.path("id")
-    dead = await context.admin.dead_letters.find(group, id_)
+    dead = await context.admin.dead_letters.find(group, id_, opened=False)
     origin = await _find_origin(context, dead)
-    why = unreadable_reason(dead)
-    notes = ["a dead letter does not say why its last attempt failed: see the logs of the group's members"]
-    if why is not None:
-        notes = [f"no handler got it, since its body could not be read: {why}"]
+    (resent,) = await context.admin.dead_letters.resends([dead])
+    notes = [] if dead_letter_error(dead) else [_NO_ERROR_NOTE]
     if origin is None:
         notes.append("the original message is not stored any more")
     return _DeadLetterResponse(
         _dead_letter_row(dead, ClientNamespace(context.client_config.namespace)),
-        body_view(dead.body),
+        body_view(dead),
         dict(dead.properties),
         dead.born_host,
         origin,
+        resent,
         context.command("dead-letters", "show", group, id_),
         tuple(notes),
     )
@@ -152,7 +162,7 @@ async def _find_origin(context: DashboardContext, dead: StoredMessage) -> _DeadL
     topic = ClientNamespace(context.client_config.namespace).unwrap(dead_letter_topic(dead))
     for id_ in dict.fromkeys(filter(None, (origin_message_id(dead), dead.message_id))):
         try:
-            found = await context.admin.messages.find(id_, topic or None)
+            found = await context.admin.messages.find(id_, topic or None, opened=False)
         except (NoMessage, NoRoute, TopicNotFound, MalformedRecord):
             continue
         if found.topic == topic:

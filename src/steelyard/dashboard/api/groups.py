@@ -86,7 +86,7 @@ def group_status(view: GroupDescription, *, is_rebalancing: bool = False, notes:
         lag=None if view.broadcast else view.lag,
         members=tuple(columns),
         queue_grids=tuple(_queue_grids(view, places)),
-        warnings=tuple(finding.message for finding in view.findings),
+        warnings=tuple(map(str, view.findings)),
         notes=(*view.notes, *([_BROADCAST_NOTE] if view.broadcast else ()), *notes),
     )
 

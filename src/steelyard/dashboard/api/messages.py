@@ -212,7 +212,7 @@ async def _message(context: DashboardContext, request: ApiRequest) -> _MessageRe
         stored_size=message.size,
         delivery=message_history(message),
         properties=message_properties(message),
-        body=body_view(message.body),
+        body=body_view(message),
         min_offset=first,
         max_offset=end,
         command=context.command("message", "show", "--topic", message.topic, "--at", place),
@@ -243,7 +243,7 @@ async def _download(request: Request) -> Response:
     """Respond with the whole body as an attachment, so that a browser never renders it."""
     context: DashboardContext = request.app.state.context
     try:
-        message = await message_at(context, ApiRequest(request))
+        message = await message_at(context, ApiRequest(request), opened=True)
     except SteelyardError as error:
         return error_response(error)
     name = f"message-{message.queue.queue_id}-{message.offset}.bin"
@@ -310,7 +310,7 @@ def _set_redeliver_command(
 
 @preview_route(f"{_ONE_MESSAGE}/resend/preview")
 async def _resend_preview(context: DashboardContext, request: ApiRequest) -> dict[str, object]:
-    message, wanted = await message_at(context, request), await request.body(_ResendRequest)
+    message, wanted = await message_at(context, request, opened=True), await request.body(_ResendRequest)
     copy = _make_copy(context, request, message, wanted)
     groups = await context.admin.topics.groups(copy.topic)
     return {
@@ -325,7 +325,7 @@ async def _resend_preview(context: DashboardContext, request: ApiRequest) -> dic
 
 @action_route(f"{_ONE_MESSAGE}/resend")
 async def _resend(context: DashboardContext, request: ApiRequest) -> dict[str, object]:
-    message, wanted = await message_at(context, request), await request.body(_ResendRequest)
+    message, wanted = await message_at(context, request, opened=True), await request.body(_ResendRequest)
     copy = _make_copy(context, request, message, wanted)
     async with Producer(context.client_config) as producer:
         sent = await producer.send(copy)

@@ -102,10 +102,8 @@ def _first_of_each_kind(warnings: Iterable[WarningRow]) -> tuple[WarningRow, ...
     counts: Counter[str] = Counter()
     shown: list[WarningRow] = []
     for each in warnings:
-        # Some kinds end with the name of a queue.
-        kind = " ".join(each.kind.split()[:2])
-        counts[kind] += 1
-        if counts[kind] <= _MAX_PER_KIND and len(shown) < _MAX_WARNINGS:
+        counts[each.kind] += 1
+        if counts[each.kind] <= _MAX_PER_KIND and len(shown) < _MAX_WARNINGS:
             shown.append(each)
     return tuple(shown)
 

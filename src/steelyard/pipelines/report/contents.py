@@ -3,23 +3,19 @@
 Traffic is aggregated by Spark (report/traffic_query.py): few values, however many messages there were. A *step* is a
 minute, or what divides the period into at most a hundred. Bytes are those of bodies as a consumer gets them.
 
-*Skew* is the maximum over the mean. 1.0 is even; 4.1 means that the busiest queue has 4.1 times the mean, and since a
-group is done only when its busiest queue is, everything takes 4.1 times as long as it could. Small numbers are uneven
-by chance: `Skew.is_uneven` requires more than chance explains.
-
 A finding names its figure and what it is compared with; advice is given only where the figures show the cause. What is
 wrong with the group itself is not repeated here: ``steelyard group explain`` shows it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from math import ceil, sqrt
+from math import ceil
 from statistics import median
-from typing import Generic, TypeVar
 
 from steelyard.client.admin.group_description import GroupDescription
+from steelyard.diagnostics.topic import measure_skew
 from steelyard.model import Queue
-from steelyard.model.finding import Finding, Severity
+from steelyard.model.finding import Finding, Severity, worst_first
 from steelyard.model.formatting import (
     format_bytes,
     format_duration,
@@ -198,51 +194,6 @@ class ReportContents:
         )
 
 
-_NOTABLE_RATIO = 1.25
-_CHANCE_DEVIATIONS = 4.0  # standard deviations beyond which it is not chance: once in some ten thousand
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Skew(Generic[T]):
-    """The distribution of a load: total, maximum, and who has it."""
-
-    parts: int
-    total: float
-    busiest: T | None  # None if there is no load
-    max_load: float
-    empty: int  # how many have no load
-
-    @property
-    def mean(self) -> float:
-        """The load of each if it were even."""
-        return self.total / self.parts if self.parts else 0.0
-
-    @property
-    def ratio(self) -> float:
-        """The maximum over the mean; 1 if there is no load."""
-        return self.max_load / self.mean if self.mean else 1.0
-
-    @property
-    def is_uneven(self) -> bool:
-        """Whether it is more than chance, and notable."""
-        return self.mean > 0 and self.ratio > max(_NOTABLE_RATIO, 1 + _CHANCE_DEVIATIONS / sqrt(self.mean))
-
-
-def measure_skew(loads: Mapping[T, float]) -> Skew[T]:
-    """Measure the skew of loads; of two equal maxima the first is the busiest.
-
-    >>> weighed = measure_skew({"broker-a:0": 10, "broker-a:1": 10, "broker-b:0": 40, "broker-b:1": 20})
-    >>> weighed.busiest, weighed.mean, weighed.ratio
-    ('broker-b:0', 20.0, 2.0)
-    """
-    total = sum(loads.values())
-    busiest = max(loads, key=loads.__getitem__, default=None) if total else None
-    most = loads[busiest] if busiest is not None else 0.0
-    return Skew(len(loads), total, busiest, most, sum(not load for load in loads.values()))
-
-
 _HEAVY_KEY_SHARE = 0.1  # a key with a larger share of all messages is reported
 _MOSTLY_ONE_KEY = 0.5  # a queue is busy because of one key if that key is a larger share of its surplus
 _LONG_GAP_MS = 5_000
@@ -281,8 +232,7 @@ def report_findings(contents: ReportContents) -> list[Finding]:
         *_lag_findings(contents),
         *_move_findings(contents),
     ]
-    order = list(Severity)[::-1]
-    return sorted(found, key=lambda each: order.index(each.severity))
+    return worst_first(found)
 
 
 def _queue_findings(contents: ReportContents) -> Iterator[Finding]:

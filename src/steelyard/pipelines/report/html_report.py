@@ -13,6 +13,7 @@ from importlib.resources import files
 from itertools import groupby, islice, zip_longest
 from statistics import median
 
+from steelyard.diagnostics.topic import measure_skew
 from steelyard.model.finding import Finding, Severity
 from steelyard.model.formatting import (
     format_bytes,
@@ -28,7 +29,6 @@ from steelyard.model.formatting import (
 from steelyard.pipelines.report.contents import (
     ReportContents,
     format_queue,
-    measure_skew,
     report_findings,
     summary_line,
 )

@@ -6,6 +6,7 @@ from enum import Enum
 from msgspec import field
 
 from steelyard.model import Queue
+from steelyard.model.finding import Finding, Severity
 from steelyard.wire.bodies.heartbeat import (
     BrokerLatencyReport,
     ConsumeFromWhere,
@@ -27,6 +28,43 @@ class MemberEntry(JsonBody, frozen=True, kw_only=True):
     topics: tuple[str, ...] | None = None
 
 
+class FindingEntry(JsonBody, frozen=True, kw_only=True):
+    """A finding of our broker."""
+
+    kind: str = always_written("")
+    message: str = always_written("")
+    next_step: str | None = None
+    severity: Severity = Severity.ERROR
+
+    @property
+    def finding(self) -> Finding:
+        """The finding as a value."""
+        return Finding(self.kind, self.message, self.severity, next_step=self.next_step or "")
+
+    @classmethod
+    def of(cls, finding: Finding) -> "FindingEntry":
+        """Make it from a value; the numbers are in the sentence."""
+        return cls(
+            kind=finding.kind,
+            message=finding.message,
+            next_step=finding.next_step or None,
+            severity=finding.severity,
+        )
+
+
+class WaitingQueueEntry(JsonBody, frozen=True, kw_only=True):
+    """A queue of this broker in which a group makes no progress; in milliseconds before now, as clocks differ."""
+
+    lag: Int64 = always_written(0)
+    offset: Int64 = always_written(0)
+    oldest_ms: Int64 | None = None
+    """The age of the oldest waiting message."""
+    queue_id: Int32 = always_written(0)
+    still_ms: Int64 = always_written(0)
+    """For how long the committed offset has not moved."""
+    topic: str = always_written("")
+
+
 class GroupExtension(JsonBody, frozen=True, kw_only=True):
     """What our broker adds about a group.
 
@@ -34,13 +72,15 @@ class GroupExtension(JsonBody, frozen=True, kw_only=True):
     """
 
     epoch: Int64 | None = None
-    findings: tuple[str, ...] | None = field(default=None, name="hazards")
-    """Warnings about the group, in sentences."""
+    findings: tuple[FindingEntry, ...] | None = None
+    """What looks wrong in the group."""
     members: tuple[MemberEntry, ...] | None = None
     owners: Mapping[str, tuple[Int32, ...]] | None = None
     queues: Mapping[str, Int32] | None = None
     settled: bool | None = None
     v: Int32 = always_written(1)
+    waiting: tuple[WaitingQueueEntry, ...] | None = None
+    """Queues with waiting messages whose committed offset has not moved for long; only for tools."""
 
 
 class ConsumerIdList(JsonBody, frozen=True, kw_only=True):
@@ -150,6 +190,37 @@ class ConsumeStatus(JsonBody, frozen=True, kw_only=True):
     pull_tps: Double = always_written(0.0, "pullTPS")
 
 
+class RunningHandler(JsonBody, frozen=True, kw_only=True):
+    """A handler of our member that runs now.
+
+    >>> queue = Queue("orders", "broker-a", 3)
+    >>> str(RunningHandler(handler="bill", message_id="7F01", offset=41, queue=queue, running_ms=90_500, worker="w-0"))
+    'w-0: bill has run for 90.5 s with message 7F01 of orders@broker-a:3, offset 41'
+    """
+
+    handler: str
+    message_id: str
+    messages: Int32 = always_written(1)
+    """How many it has: of a batch, only the first is named."""
+    offset: Int64
+    queue: Queue
+    running_ms: Int64
+    """How long it has had them."""
+    stack: str = always_written("")
+    """Its Python stack, as a traceback shows it."""
+    worker: str
+    """Its thread or asyncio task."""
+
+    def __str__(self) -> str:
+        which = (
+            f"message {self.message_id}" if self.messages == 1 else f"{self.messages} messages from {self.message_id}"
+        )
+        return (
+            f"{self.worker}: {self.handler} has run for {self.running_ms / 1000:.1f} s with {which} of {self.queue}, "
+            f"offset {self.offset}"
+        )
+
+
 class RunningStateExtension(JsonBody, frozen=True, kw_only=True):
     """What our member adds about its queues; ``departed`` has the milliseconds since each id was seen.
 
@@ -163,6 +234,10 @@ class RunningStateExtension(JsonBody, frozen=True, kw_only=True):
     held: tuple[Queue, ...] | None = None
     may_hold: Mapping[str, tuple[Queue, ...]] | None = None
     owned_ms: tuple[Int64, ...] | None = None
+    running: tuple[RunningHandler, ...] | None = None
+    """The handlers that run now, if stacks were requested."""
+    still_ms: tuple[Int64, ...] | None = None
+    """For how long the first unfinished message of each of ``held`` has been that; -1 where there is none."""
     stopped: tuple[str, ...] | None = None
     """Queues that are stopped by an unreadable message, in sentences."""
     unresponsive: Mapping[str, tuple[Queue, ...]] | None = field(default=None, name="unheard")

@@ -155,7 +155,10 @@ class SendMessageResponse(Header, frozen=True):
 
 
 class SendMessageBack(BrokerRequest, frozen=True):
-    """36 CONSUMER_SEND_MSG_BACK: redeliver a message later; ``offset`` is its position in the commit log."""
+    """36 CONSUMER_SEND_MSG_BACK: redeliver a message later; ``offset`` is its position in the commit log.
+
+    ``steelyard_error`` is ours: why it failed.
+    """
 
     offset: Int64
     group: str
@@ -164,6 +167,7 @@ class SendMessageBack(BrokerRequest, frozen=True):
     origin_topic: str | None = None
     unit_mode: bool | None = None
     max_reconsume_times: Int32 | None = None
+    steelyard_error: str | None = None
 
 
 class EndTransaction(BrokerRequest, frozen=True):

@@ -63,15 +63,16 @@ export function hexOf(found) {
 
 const VIEWS = ["json", "text", "hex"];
 
-// A body: `body` is { text, base64, size, is_text, is_truncated }, `download` the URL of all of it, if there is one.
+// A body: `body` is { text, base64, size, is_text, is_truncated }, where `size` is null if it is not known; `download` the URL of all of it, if there is one.
 // A page that keeps the view in its URL passes `view` and `onView`.
 export function Body({ body, download, view, onView }) {
   const [own, setOwn] = useState(null);
   const raw = useMemo(() => bytesOf(body), [body]);
-  const pretty = useMemo(() => (body.is_text && raw.length >= body.size ? prettyJson(body.text) : null), [body]);
+  const pretty = useMemo(() => (body.is_text && !body.is_truncated ? prettyJson(body.text) : null), [body]);
   const first = !body.is_text ? "hex" : pretty !== null && /^\s*[[{]/.test(body.text) ? "json" : "text";
   const wanted = onView ? view : own;
   const shown = VIEWS.includes(wanted) && (wanted !== "json" || pretty !== null) ? wanted : first;
+  const all = body.size === null ? `> ${bytes(raw.length)}` : bytes(body.size);
   const inside = useMemo(() => {
     if (shown === "json") return pretty;
     if (shown === "hex") return hexOf(raw);
@@ -84,11 +85,11 @@ export function Body({ body, download, view, onView }) {
           ${VIEWS.map((each) => html`<button key=${each} aria-pressed=${shown === each ? "true" : "false"} disabled=${each === "json" && pretty === null}
             onClick=${() => (onView || setOwn)(each)}>${t(`body.${each}`)}</button>`)}
         </div>
-        <span class="quiet">${bytes(body.size)}</span>
+        <span class="quiet">${all}</span>
         ${download && html`<a href=${download} download>${t("body.download")}</a>`}
       </div>
-      ${raw.length < body.size && html`<p class="quiet" role="note">${t("body.truncated", { shown: bytes(raw.length), all: bytes(body.size) })}</p>`}
+      ${body.is_truncated && html`<p class="quiet" role="note">${t("body.truncated", { shown: bytes(raw.length), all })}</p>`}
       ${shown === "text" && !body.is_text && html`<p class="quiet" role="note">${t("body.notText")}</p>`}
-      ${body.size ? html`<pre class=${`body ${shown}`} dir="ltr" tabindex="0" aria-label=${t("body.label")}>${shown === "hex" ? inside : html`<${Plain} text=${inside} />`}</pre>` : html`<p class="empty">${t("body.empty")}</p>`}
+      ${raw.length ? html`<pre class=${`body ${shown}`} dir="ltr" tabindex="0" aria-label=${t("body.label")}>${shown === "hex" ? inside : html`<${Plain} text=${inside} />`}</pre>` : html`<p class="empty">${t("body.empty")}</p>`}
     </div>`;
 }

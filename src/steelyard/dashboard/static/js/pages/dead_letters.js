@@ -88,6 +88,7 @@ function OfGroup({ group, query, about }) {
             { key: "to", name: t("dead.sentTo"), value: (row) => row.topic, cell: (row) => (row.topic ? html`<a href=${path`/topics/${row.topic}`}>${row.topic}</a>` : "–") },
             { key: "attempts", name: t("dead.attempts"), number: true, value: (row) => row.attempts },
             { key: "at", name: t("dead.givenUp"), value: (row) => row.message.stored_ms, cell: (row) => time(row.message.stored_ms) },
+            { key: "error", name: t("dead.error"), value: (row) => row.error, cell: (row) => row.error && html`<span class="beginning"><${Plain} text=${row.error} /></span>` },
             { key: "keys", name: t("dead.keys"), value: (row) => row.message.keys.join(" "), cell: (row) => html`<${Plain} text=${row.message.keys.join(" ")} />` },
             { key: "tag", name: t("dead.tag"), value: (row) => row.message.tag, cell: (row) => row.message.tag && html`<${Plain} text=${row.message.tag} />` },
             { key: "body", name: t("dead.body"), value: (row) => row.message.preview, cell: (row) => html`<span class="beginning mono"><${Plain} text=${row.message.preview} />${row.message.is_truncated ? " …" : ""}</span>` },

@@ -22,6 +22,8 @@ export function Letter({ group, id, retries, onClose, onResend }) {
           <dt>${t("dead.liesAt")}</dt><dd class="mono">${`${value.row.message.broker}:${value.row.message.queue}:${value.row.message.offset}`}</dd>
           <dt>${t("dead.born")}</dt><dd>${time(value.row.born_ms, { ms: true })} <span class="quiet mono">${value.born_host}</span></dd>
           <dt>${t("dead.givenUp")}</dt><dd>${time(value.row.message.stored_ms, { ms: true })}</dd>
+          ${value.row.error && html`<dt>${t("dead.error")}</dt><dd><${Plain} text=${value.row.error} /></dd>`}
+          ${value.resent && html`<dt>${t("dead.resent")}</dt><dd>${time(value.resent.at)} <span class="quiet mono">${value.resent.by}</span></dd>`}
         </dl>
         <${Body} body=${value.body} />
         <details><summary>${t("dead.properties", { n: Object.keys(value.properties).length })}</summary>

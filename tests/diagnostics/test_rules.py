@@ -9,38 +9,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard import __version__
-from steelyard.balance.group.diagnostics import ProgressSample
-from steelyard.cli.doctor_rules import (
-    LocalEnvironment,
-    diagnose,
-    diagnose_brokers,
-    diagnose_environment,
-    diagnose_groups,
-    diagnose_name_servers,
-    diagnose_topics,
-    exit_code_of,
-)
-from steelyard.cli.shared.exit_codes import ExitCode
+from steelyard.cli.doctor import diagnose
 from steelyard.client.admin.brokers import BrokerReports, BrokerStatus, LogDamage
 from steelyard.client.admin.group_description import GroupDescription, GroupFacts, MemberDescription, describe_group
-from steelyard.client.admin.topics import TopicKind, TopicSummary
-from steelyard.client.diagnostics import (
+from steelyard.client.cluster_facts import ClusterFacts, GroupHealthFacts, broker_facts, identify_server
+from steelyard.diagnostics.group import ProgressSample, WaitingQueue
+from steelyard.diagnostics.machine import MachineFacts, diagnose_machine
+from steelyard.diagnostics.servers import (
     BrokerFacts,
-    ClusterFacts,
     ConnectOutcome,
     ConnectProbe,
-    GroupHealthFacts,
     NameServerFacts,
     ServerKind,
-    identify_server,
+    diagnose_brokers,
+    diagnose_name_servers,
 )
-from steelyard.model import BrokerAddresses, Permission, Queue
+from steelyard.diagnostics.topic import TopicFacts, diagnose_topic
+from steelyard.model import BrokerAddresses, Queue
 from steelyard.model.finding import Finding, Severity
 from tests.cli.parsing import complaint_about
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 OPEN = ConnectProbe(ConnectOutcome.OPEN, 1)
+HERE = MachineFacts(python="3.11.7", system="Linux x86_64", release="1.0", address="localhost:9876")
 
 
 def findings_text(findings: Sequence[Finding]) -> str:
@@ -111,9 +102,9 @@ def test_name_servers_that_agree_are_well() -> None:
     assert "all 2 agree" in findings_text(found)
 
 
-def test_name_servers_that_disagree_are_wrong() -> None:
+def test_name_servers_that_disagree_are_named() -> None:
     missing = findings_text(list(diagnose_name_servers([names("n1:9876", "a", "b"), names("n2:9876", "a")])))
-    assert "error broker b: n2:9876 does not know it, other name servers do" in missing
+    assert "warning broker b: n2:9876 does not know it, other name servers do" in missing
     other = findings_text(list(diagnose_name_servers([names("n1:9876", "a"), names("n2:9876", "a", host="10.0.0.2")])))
     assert "error broker a: name servers have different addresses for it: 10.0.0.1:10911 and 10.0.0.2:10911" in other
 
@@ -155,11 +146,12 @@ def broker(
     door: ConnectProbe = OPEN,
     *,
     state: BrokerStatus = WELL,
-    clock_ahead: timedelta = timedelta(0),
+    clock_ahead_s: float = 0.0,
     may_write: bool = True,
 ) -> BrokerFacts:
     """Return a broker that is well, but for what is said."""
-    return BrokerFacts("a", {address: door}, state, clock_ahead, may_write)
+    known = BrokerFacts(name="a", dialled={address: door}, clock_ahead_s=clock_ahead_s, may_write=may_write)
+    return broker_facts(state, known)
 
 
 @pytest.mark.parametrize(
@@ -209,60 +201,59 @@ def broker(
             Severity.ERROR,
             "7 messages are lost",
         ),
-        (broker(clock_ahead=timedelta(seconds=-8)), Severity.WARNING, "its clock is 8 s behind this machine's"),
-        (broker(clock_ahead=timedelta(hours=1)), Severity.ERROR, "its clock is 3,600 s ahead of this machine's"),
-        (broker(clock_ahead=timedelta(seconds=1.5)), Severity.OK, "clock in sync"),
+        (broker(clock_ahead_s=-8), Severity.WARNING, "its clock is 8 s behind this machine's"),
+        (broker(clock_ahead_s=3_600), Severity.ERROR, "its clock is 3,600 s ahead of this machine's"),
+        (broker(clock_ahead_s=1.5), Severity.OK, "clock in sync"),
         (broker(may_write=False), Severity.ERROR, "it rejects messages"),
+        (broker(state=replace(WELL, took_ms=90_000)), Severity.WARNING, "it is slow: it took 90,000 ms"),
     ],
 )
 def test_every_trouble_of_a_broker_is_named(seen: BrokerFacts, mark: Severity, words: str) -> None:
-    found = list(diagnose_brokers([seen], [names("n1:9876", "a")]))
+    found = [each for each in diagnose_brokers([seen], names_are_here=False) if each.kind != "no reachable broker"]
     assert (words in findings_text(found), {each.severity for each in found}) == (True, {mark}), findings_text(found)
 
 
 def test_a_loopback_address_is_fine_where_the_name_server_is_on_this_machine_too() -> None:
-    here = replace(names("localhost:9876", "a"), ips=("127.0.0.1",))
-    found = findings_text(
-        list(diagnose_brokers([broker("127.0.0.1:10911", ConnectProbe(ConnectOutcome.REFUSED, 1))], [here]))
-    )
+    refused = ConnectProbe(ConnectOutcome.REFUSED, 1)
+    found = findings_text(list(diagnose_brokers([broker("127.0.0.1:10911", refused)])))
     assert "that machine itself" not in found
     assert "nothing listens at 127.0.0.1:10911" in found
 
 
 def test_brokers_of_different_releases_are_worth_a_look() -> None:
-    newer = replace(broker(), name="b", state=replace(WELL, version="V5_5_0"))
+    newer = broker(state=replace(WELL, name="b", version="V5_5_0"))
     assert "warning brokers: they are of different releases: 4.9.7, 5.5.0" in findings_text(
-        list(diagnose_brokers([broker(), newer], []))
+        list(diagnose_brokers([broker(), newer]))
     )
 
 
 # -- topics and groups ------------------------------------------------------------------------------------------------
 
-BOTH = Permission.READ | Permission.WRITE
+
+def topic(brokers: int, readable: int, *, may_read: bool = True, may_write: bool = True) -> TopicFacts:
+    """Return a topic."""
+    return TopicFacts(name="orders", brokers=brokers, readable=readable, may_read=may_read, may_write=may_write)
 
 
 @pytest.mark.parametrize(
-    ("topic", "mark", "words"),
+    ("seen", "mark", "words"),
     [
-        (TopicSummary("orders", TopicKind.USERS, 8, ("a",), BOTH), Severity.OK, "1 topic, with queues"),
-        (
-            TopicSummary("orders", TopicKind.USERS, 0, (), Permission(0)),
-            Severity.WARNING,
-            "no broker that can be reached has it",
-        ),
-        (TopicSummary("orders", TopicKind.USERS, 0, ("a",), BOTH), Severity.ERROR, "it has no queues to read"),
-        (
-            TopicSummary("orders", TopicKind.USERS, 8, ("a",), Permission.READ),
-            Severity.WARNING,
-            "it cannot be written to",
-        ),
-        (TopicSummary("orders", TopicKind.USERS, 8, ("a",), Permission.WRITE), Severity.WARNING, "it cannot be read"),
-        (TopicSummary("rmq_sys_x", TopicKind.SYSTEM, 0, ("a",), Permission(0)), Severity.OK, "there is none yet"),
+        (topic(0, 0), Severity.WARNING, "no broker that can be reached has it"),
+        (topic(1, 0), Severity.ERROR, "it has no queues to read"),
+        (topic(1, 8, may_write=False), Severity.WARNING, "it cannot be written to"),
+        (topic(1, 8, may_read=False), Severity.WARNING, "it cannot be read"),
     ],
 )
-def test_every_trouble_of_a_topic_is_named(topic: TopicSummary, mark: Severity, words: str) -> None:
-    (finding,) = diagnose_topics([topic])
+def test_every_trouble_of_a_topic_is_named(seen: TopicFacts, mark: Severity, words: str) -> None:
+    (finding,) = diagnose_topic(seen)
     assert (finding.severity, words in findings_text([finding])) == (mark, True), findings_text([finding])
+
+
+def test_topics_that_are_well_are_counted() -> None:
+    assert not list(diagnose_topic(topic(1, 8)))
+    for topics, words in (((), "there is none yet"), ((topic(1, 8),), "1 topic, with queues")):
+        found = [each for each in diagnose(HERE, ClusterFacts(topics=topics, at=NOW)) if each.subject == "topics"]
+        assert words in findings_text(found)
 
 
 QUEUE = Queue("orders", "a", 0)
@@ -285,31 +276,32 @@ def view(waiting: int = 0, facts: GroupFacts = FACTS) -> GroupDescription:
 
 
 OFFLINE = replace(FACTS, members=(), locked={})
-TWICE = replace(FACTS, reported={"a": ("c1 is there twice; give each an id",)})
+TWICE = replace(FACTS, reported=(Finding("duplicate id: c1", "c1 is there twice", next_step="give each an id"),))
+STUCK = replace(FACTS, at_ms=90_000, waiting={QUEUE: WaitingQueue(QUEUE, 0, 5, 3, -210_000)})
 
 
 @pytest.mark.parametrize(
     ("seen", "mark", "words"),
     [
         (GroupHealthFacts(view()), Severity.OK, "1 member online, 1 queue, no lag"),
-        (GroupHealthFacts(view(3, OFFLINE)), Severity.WARNING, "no member is online, with a lag of 3 messages"),
+        (GroupHealthFacts(view(3, OFFLINE)), Severity.WARNING, "no member online and a lag of 3 messages"),
         (GroupHealthFacts(view(0, OFFLINE)), Severity.OK, "no member online"),
         (GroupHealthFacts(view(0, TWICE)), Severity.ERROR, "twice -> give each an id"),
         (
-            GroupHealthFacts(view(3), {QUEUE: timedelta(minutes=5)}),
+            GroupHealthFacts(view(3, STUCK)),
             Severity.WARNING,
-            "oldest message has waited for 5 min",
+            "no progress for 1 min 30 s in orders@a:0 (offset 5, lag 3), and the oldest waiting message is 5 min old",
         ),
-        (GroupHealthFacts(view(3), {QUEUE: timedelta(seconds=5)}), Severity.OK, "a lag of 3 messages"),
+        (GroupHealthFacts(view(3, replace(STUCK, at_ms=30_000))), Severity.OK, "a lag of 3 messages"),
         (
             GroupHealthFacts(view(), dead=2, died_at=NOW - timedelta(minutes=3)),
             Severity.WARNING,
-            "2 dead letters, the last 3 min ago ->",
+            "2 dead letters, the last 3 min old ->",
         ),
         (
             GroupHealthFacts(view(), dead=2, died_at=NOW - timedelta(days=3)),
-            Severity.WARNING,
-            "2 dead letters, the last 3 d ago ->",
+            Severity.OK,
+            "1 member online, 1 queue, no lag, 2 dead letters",
         ),
         (
             GroupHealthFacts(view(0, replace(FACTS, notes=("c2 could not be asked",)))),
@@ -320,7 +312,8 @@ TWICE = replace(FACTS, reported={"a": ("c1 is there twice; give each an id",)})
     ],
 )
 def test_every_trouble_of_a_group_is_named(seen: GroupHealthFacts, mark: Severity, words: str) -> None:
-    found = list(diagnose_groups([seen], NOW))
+    cluster = ClusterFacts(groups=(seen,), at=NOW)
+    found = [each for each in diagnose(HERE, cluster) if each.subject.startswith("group")]
     assert (words in findings_text(found), {each.severity for each in found}) == (True, {mark}), findings_text(found)
 
 
@@ -328,45 +321,31 @@ def test_every_trouble_of_a_group_is_named(seen: GroupHealthFacts, mark: Severit
 
 
 def test_nothing_is_blamed_on_this_machine_while_all_is_well() -> None:
-    proxied = LocalEnvironment(system="Linux x86_64", proxies=("ALL_PROXY",), address_source="NAMESRV_ADDR")
-    assert {each.severity for each in diagnose_environment(proxied, is_reached=True)} == {Severity.OK}
-    found = findings_text(list(diagnose_environment(proxied, is_reached=False)))
+    proxied = replace(HERE, proxies=("ALL_PROXY",), address_source="NAMESRV_ADDR")
+    assert {each.severity for each in diagnose_machine(proxied, is_reached=True)} == {Severity.OK}
+    found = findings_text(list(diagnose_machine(proxied, is_reached=False)))
     assert "warning this machine: proxies are set (ALL_PROXY), and messaging goes through none" in found
 
 
 @pytest.mark.parametrize(
     ("here", "words"),
     [
-        (LocalEnvironment(missing=("uvloop",)), "without uvloop (the extra steelyard[fast])"),
-        (LocalEnvironment(missing=("lz4",)), f"steelyard {__version__}, without lz4 (the extra steelyard[lz4])"),
-        (LocalEnvironment(), f"steelyard {__version__}, with all of fast and lz4"),
+        (replace(HERE, missing=("uvloop",)), "without uvloop (the extra steelyard[fast])"),
+        (replace(HERE, missing=("lz4",)), "steelyard 1.0, without lz4 (the extra steelyard[lz4])"),
+        (HERE, "steelyard 1.0, with all of fast and lz4"),
         (
-            LocalEnvironment(open_file_limit=256),
+            replace(HERE, open_file_limit=256),
             "warning this machine: a process may have only 256 files and connections open",
         ),
-        (LocalEnvironment(java_problem="there is none"), "error spark: Spark has no Java to run on: there is none"),
-        (LocalEnvironment(java="Java 17", missing=("pyarrow",)), "error spark: pyarrow not installed"),
-        (LocalEnvironment(java="Java 17"), "ok spark: it runs on Java 17"),
-        (LocalEnvironment(address_source="context prod"), "ok address: localhost:9876, by context prod"),
+        (replace(HERE, java_problem="there is none"), "error spark: Spark has no Java to run on: there is none"),
+        (replace(HERE, java="Java 17", missing=("pyarrow",)), "error spark: pyarrow not installed"),
+        (replace(HERE, java="Java 17"), "ok spark: it runs on Java 17"),
+        (replace(HERE, address_source="context prod"), "ok address: localhost:9876, by context prod"),
         (
-            LocalEnvironment(),
+            HERE,
             "warning address: no name server is given, so localhost:9876 was tried",
         ),
     ],
 )
-def test_this_machine_is_checked(here: LocalEnvironment, words: str) -> None:
-    assert words in findings_text(list(diagnose_environment(here, is_reached=False)))
-
-
-def test_the_exit_code_says_whether_something_is_wrong_or_nobody_is_there() -> None:
-    def code(seen: ClusterFacts) -> ExitCode:
-        return exit_code_of(diagnose(LocalEnvironment(), seen), seen)
-
-    well = ClusterFacts(name_servers=(names("n1:9876", "a"),), brokers=(broker(),), topics=(), at=NOW)
-    assert code(well) is ExitCode.DONE
-    assert code(replace(well, left_out=("groups could not be described",))) is ExitCode.DONE
-    assert code(replace(well, not_there=(("group 'x' does not exist.", "make it"),))) is ExitCode.FAILED
-    assert code(replace(well, brokers=(broker(door=ConnectProbe(ConnectOutcome.REFUSED, 1)),))) is ExitCode.FAILED
-    gone = NameServerFacts("n2:9876", no_ip="who?")
-    assert code(replace(well, name_servers=(*well.name_servers, gone))) is ExitCode.FAILED
-    assert code(ClusterFacts(name_servers=(gone,), at=NOW)) is ExitCode.UNREACHABLE
+def test_this_machine_is_checked(here: MachineFacts, words: str) -> None:
+    assert words in findings_text(list(diagnose_machine(here, is_reached=False)))

@@ -1,20 +1,16 @@
-"""Diagnostics of a cluster from outside: facts of each server, without a judgement (the rules: cli/doctor_rules.py).
+"""Facts of a cluster from outside, server by server, without a judgement (the rules: steelyard.diagnostics).
 
 Nothing here hangs or raises. Name servers and brokers' ports are probed one by one, on connections of their own: a
 session would use the first that answers, and report nothing of the others. Then an admin client asks for topics and
 groups, only through servers that can be reached: one that never answers would delay every request. What is not known in
 time is left out, and listed as such.
-
-While a queue moves between members it has no owner for a moment, or two: such findings count only if a second
-description a moment later has them too.
 """
 
 import asyncio
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from enum import Enum
 from typing import TYPE_CHECKING, TypeVar
 
 from steelyard.client.admin import Admin
@@ -22,19 +18,15 @@ from steelyard.client.admin.admin_session import gather_limited
 from steelyard.client.admin.brokers import BrokerStatus
 from steelyard.client.admin.group_description import GroupDescription
 from steelyard.client.admin.topics import TopicDescription, TopicSummary
+from steelyard.diagnostics import thresholds
+from steelyard.diagnostics.group import is_transient
+from steelyard.diagnostics.servers import BrokerFacts, ConnectOutcome, ConnectProbe, NameServerFacts, ServerKind
+from steelyard.diagnostics.topic import TopicFacts
 from steelyard.errors import GroupNotFound, SteelyardError
-from steelyard.model import BrokerAddresses, Queue
-from steelyard.model.finding import Finding
+from steelyard.model import Permission
 from steelyard.model.reserved_names import DLQ_PREFIX
 from steelyard.net.addresses import parse_address
-from steelyard.net.connection_probe import (
-    ConnectOutcome,
-    ConnectProbe,
-    RequestProbe,
-    probe_connect,
-    probe_request,
-    resolve_host,
-)
+from steelyard.net.connection_probe import RequestProbe, probe_connect, probe_request, resolve_host
 from steelyard.net.tls import Tls, tls_context
 from steelyard.wire.bodies import decode_body
 from steelyard.wire.bodies.topics import ClusterBody
@@ -46,89 +38,12 @@ from steelyard.wire.signing import sign_command
 if TYPE_CHECKING:
     from steelyard.client.config import ClientConfig
 
-__all__ = [
-    "BrokerFacts",
-    "ClusterFacts",
-    "ConnectOutcome",
-    "ConnectProbe",
-    "GroupHealthFacts",
-    "NameServerFacts",
-    "ServerKind",
-    "collect_cluster_facts",
-    "describe_settled_group",
-    "identify_server",
-    "is_transient",
-    "probe_addresses",
-    "probe_name_servers",
-]
-
-
-class ServerKind(Enum):
-    """What answers at an address that was given as a name server's."""
-
-    NAME_SERVER = "a name server"
-    BROKER = "a broker"
-    STRANGER = "a server of the protocol"
-    """It speaks the protocol and is neither of them."""
-    HTTP = "an HTTP server"
-    HTTP2 = "an HTTP/2 or gRPC server"
-    TLS = "a server that wants TLS"
-    PLAIN = "a server without TLS"
-    DISTRUSTED = "a server whose certificate is not trusted"
-    WANTS_CERTIFICATE = "a server that closes TLS connections"
-    MUTE = "a server that says nothing"
-    HANGS_UP = "a server that hangs up"
-    UNKNOWN = "something else"
-
-
-@dataclass(frozen=True, slots=True)
-class NameServerFacts:
-    """An address that was given as a name server's; steps that were not reached are None."""
-
-    address: str
-    ips: tuple[str, ...] = ()
-    no_ip: str = ""
-    """Why its host name has no address."""
-    dialled: ConnectProbe | None = None
-    kind: ServerKind | None = None
-    why: str = ""
-    """What it sent instead of an answer."""
-    took_ms: int = 0
-    brokers: Mapping[str, BrokerAddresses] | None = None
-
-    @property
-    def works(self) -> bool:
-        """Whether it is a name server, and listed its brokers."""
-        return self.brokers is not None
-
-
-@dataclass(frozen=True, slots=True)
-class BrokerFacts:
-    """A broker of a name server's list: whether its addresses can be reached from here, and its status."""
-
-    name: str
-    dialled: Mapping[str, ConnectProbe]
-    """By address, the master's first."""
-    state: BrokerStatus | None = None
-    """Its own status; None if it was not asked."""
-    clock_ahead: timedelta | None = None
-    """How far its clock is ahead of ours, within a second or two; None if not known."""
-    may_write: bool | None = None
-    """Whether its permission allows writes; None if not known."""
-
-    @property
-    def is_reachable(self) -> bool:
-        """Whether one of its addresses is open."""
-        return any(each.outcome is ConnectOutcome.OPEN for each in self.dialled.values())
-
 
 @dataclass(frozen=True, slots=True)
 class GroupHealthFacts:
-    """A group: its description, queues that are stalled, and its dead letters."""
+    """A group: its description, and its dead letters."""
 
     view: GroupDescription
-    still: Mapping[Queue, timedelta] = field(default_factory=dict)
-    """Queues with an owner that made no progress between two polls, and how long their oldest message waits."""
     dead: int = 0
     died_at: datetime | None = None
 
@@ -139,7 +54,8 @@ class ClusterFacts:
 
     name_servers: tuple[NameServerFacts, ...] = ()
     brokers: tuple[BrokerFacts, ...] = ()
-    topics: tuple[TopicSummary, ...] | None = None
+    topics: tuple[TopicFacts, ...] | None = None
+    """Those of users; None if they could not be listed."""
     groups: tuple[GroupHealthFacts, ...] = ()
     not_there: tuple[tuple[str, str], ...] = ()
     """What was asked for and does not exist: a sentence, and the next step."""
@@ -275,23 +191,13 @@ async def probe_addresses(addresses: Iterable[str], step_s: float) -> Mapping[st
     return dict(zip(wanted, await asyncio.gather(*map(probe, wanted)), strict=True))
 
 
-_SETTLED_S = 2.0
-"""After this a rebalance is over, unless a handler takes longer."""
-_TRANSIENT_KINDS = ("unowned queues", "claimed twice")
-
-
-def is_transient(finding: Finding) -> bool:
-    """Say whether a rebalance may cause it."""
-    return finding.kind.startswith(_TRANSIENT_KINDS)
-
-
 async def describe_settled_group(
     admin: Admin,
     name: str,
     earlier: GroupDescription | None = None,
     *,
     is_known: bool = False,
-    settled_s: float = _SETTLED_S,
+    settled_s: float = thresholds.SETTLED_S,
 ) -> GroupDescription:
     """Describe a group; findings of a rebalance are kept only if they are still there a moment later."""
     view = await admin.groups.describe(name, earlier, is_known=is_known)
@@ -307,12 +213,7 @@ async def describe_settled_group(
 _PART_S = 15.0
 """How long brokers, topics and groups may take: they are asked at once."""
 _ANSWER_S = 5.0
-_BETWEEN_POLLS_S = 6.0
-"""Java's members commit every five seconds: within less they seem to make no progress."""
-_LONG_WAIT_S = 60.0
-"""A queue whose oldest message has waited for less is not stalled."""
 _MAX_GROUPS = 100
-_MAX_STALLED_QUEUES = 16
 _WRITES = 2
 
 T = TypeVar("T")
@@ -355,13 +256,13 @@ async def _collect(admin: "_ReachableAdmin", seen: ClusterFacts, group: str | No
     not_there: list[tuple[str, str]] = []
     brokers, topics, groups = await asyncio.gather(
         _ask_brokers(admin, seen.brokers),
-        _within_timeout(admin.topics.list(system=True), "topics", left_out),
+        _within_timeout(admin.topics.list(), "topics", left_out),
         _within_timeout(_group_facts(admin, group, left_out, not_there), "groups", left_out),
     )
     return replace(
         seen,
         brokers=brokers,
-        topics=None if topics is None else tuple(topics),
+        topics=None if topics is None else tuple(map(_topic_facts, topics)),
         groups=tuple(groups or ()),
         not_there=tuple(not_there),
         left_out=tuple(left_out),
@@ -386,7 +287,33 @@ async def _probe_brokers(name_servers: Sequence[NameServerFacts], step_s: float)
         for name, place in (seen.brokers or {}).items():
             reported.setdefault(name, {}).update(dict.fromkeys(place.addresses.values()))
     found = await probe_addresses((address for addresses in reported.values() for address in addresses), step_s)
-    return tuple(BrokerFacts(name, {each: found[each] for each in reported[name]}) for name in sorted(reported))
+    return tuple(
+        BrokerFacts(name=name, dialled={each: found[each] for each in reported[name]}, is_reported=False)
+        for name in sorted(reported)
+    )
+
+
+def _topic_facts(topic: TopicSummary) -> TopicFacts:
+    """Return what the rules need of a topic."""
+    may_read, may_write = (bool(topic.permission & each) for each in (Permission.READ, Permission.WRITE))
+    return TopicFacts(
+        name=topic.name, brokers=len(topic.brokers), readable=topic.queues, may_read=may_read, may_write=may_write
+    )
+
+
+def broker_facts(state: BrokerStatus, known: BrokerFacts | None = None) -> BrokerFacts:
+    """Return what the rules need of a broker's status; ``known`` is what was found out before."""
+    return replace(
+        known or BrokerFacts(name=state.name),
+        problem=state.problem,
+        is_reported=True,
+        has_master=0 in state.addresses,
+        version=state.version or "",
+        disk_used=state.disk_used,
+        refusal=None if state.reports is None else state.reports.refusal,
+        loss=None if state.reports is None else state.reports.loss,
+        answer_ms=state.took_ms,
+    )
 
 
 async def _ask_brokers(admin: Admin, seen: Sequence[BrokerFacts]) -> tuple[BrokerFacts, ...]:
@@ -405,16 +332,16 @@ async def _ask_brokers(admin: Admin, seen: Sequence[BrokerFacts]) -> tuple[Broke
         state = by_name.get(facts.name)
         if state is None:
             return facts
-        clock_ahead, permission = None, ""
+        ahead_s, permission = None, ""
         if state.started_at is not None and state.up is not None:
             # It reports whole seconds, rounded down.
-            clock_ahead = state.started_at + state.up + timedelta(seconds=0.5) - at
+            ahead_s = (state.started_at + state.up + timedelta(seconds=0.5) - at).total_seconds()
         if state.problem is None:  # otherwise it would be waited for once more
             with suppress(TimeoutError, SteelyardError):
                 async with asyncio.timeout(_ANSWER_S):
                     permission = (await admin.brokers.config(state.name)).get("brokerPermission", "")
         may_write = bool(int(permission) & _WRITES) if permission.isdigit() else None
-        return replace(facts, state=state, clock_ahead=clock_ahead, may_write=may_write)
+        return replace(broker_facts(state, facts), clock_ahead_s=ahead_s, may_write=may_write)
 
     return tuple(await gather_limited(complete, seen))
 
@@ -434,43 +361,9 @@ async def _group_facts(
                 not_there.append((error.what, error.next_step))
             return None  # one of a list was deleted meanwhile
 
-    first = [each for each in await gather_limited(view, names[:_MAX_GROUPS], limit=4) if each is not None]
-    waits = await gather_limited(lambda view: _long_waits(admin, view), first, limit=4)
-    behind = {view.group: queues for view, queues in zip(first, waits, strict=True)}
-    if any(behind.values()):
-        await asyncio.sleep(_BETWEEN_POLLS_S)
-    return await gather_limited(lambda view: _complete_group(admin, view, behind[view.group]), first, limit=4)
+    async def with_dead_letters(seen: GroupDescription) -> GroupHealthFacts:
+        dead = await admin.dead_letters_of(seen.group)
+        return GroupHealthFacts(seen) if dead is None else GroupHealthFacts(seen, dead.messages, dead.stored_at)
 
-
-async def _complete_group(
-    admin: _ReachableAdmin, view: GroupDescription, behind: Mapping[Queue, timedelta]
-) -> GroupHealthFacts:
-    """Describe a group with lag once more, and add its dead letters."""
-    still: Mapping[Queue, timedelta] = {}
-    if behind:
-        then = {each.queue: each.committed for each in view.queues}
-        view = replace(await admin.groups.describe(view.group, view, is_known=True), findings=view.findings)
-        same = {each.queue for each in view.queues if each.owner and then.get(each.queue) == each.committed}
-        still = {queue: long for queue, long in behind.items() if queue in same}
-    dead = await admin.dead_letters_of(view.group)
-    if dead is None:
-        return GroupHealthFacts(view, still)
-    return GroupHealthFacts(view, still, dead.messages, dead.stored_at)
-
-
-async def _long_waits(admin: Admin, view: GroupDescription) -> dict[Queue, timedelta]:
-    """Return how long messages wait in queues with an owner, where that is long."""
-    if not view.members:
-        return {}
-    waiting = [each for each in view.queues if each.owner and each.lag][:_MAX_STALLED_QUEUES]
-    waits = await gather_limited(lambda each: _oldest_wait(admin, each.queue, each.committed or 0, view.at_ms), waiting)
-    reported = zip(waiting, waits, strict=True)
-    return {each.queue: long for each, long in reported if long is not None and long.total_seconds() >= _LONG_WAIT_S}
-
-
-async def _oldest_wait(admin: Admin, queue: Queue, offset: int, now_ms: int) -> timedelta | None:
-    try:
-        message = await admin.messages.at(queue, offset)
-    except SteelyardError:
-        return None
-    return None if message is None else timedelta(milliseconds=max(0, now_ms - message.stored_ms))
+    found = [each for each in await gather_limited(view, names[:_MAX_GROUPS], limit=4) if each is not None]
+    return await gather_limited(with_dead_letters, found, limit=4)

@@ -11,8 +11,9 @@ import pytest
 from steelyard.client.admin import Admin
 from steelyard.client.admin.group_description import GroupDescription, GroupFacts, describe_group
 from steelyard.client.admin.groups import GroupAdmin
+from steelyard.client.cluster_facts import describe_settled_group, probe_name_servers
 from steelyard.client.config import ClientConfig
-from steelyard.client.diagnostics import NameServerFacts, ServerKind, describe_settled_group, probe_name_servers
+from steelyard.diagnostics.servers import NameServerFacts, ServerKind
 from steelyard.model.finding import Finding
 from steelyard.wire.bodies import encode_body
 from steelyard.wire.bodies.topics import ClusterBody
