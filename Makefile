@@ -68,8 +68,9 @@ lowest:  ## the tests of `make check`, and those with Spark's packages that need
 	@uv pip install --quiet --python .venv-lowest/bin/python --resolution lowest-direct -e '.[all,pipelines]' --group tools
 	@.venv-lowest/bin/python -m pytest -n $(WORKERS) --dist loadgroup -m '$(LOWEST)'
 
-browser: $(LINT)/.ready-$(VERSION) $(call ready,browser)  ## the page in real Chromium; Debian's is installed where it is missing and may be
+browser: $(LINT)/.ready-$(VERSION) $(call ready,browser)  ## the page in real Chromium, and its scripts linted where npm is; Debian's is installed where it is missing and may be
 	@$(LINT)/bin/mypy --python-executable $(PY) tests/browser/*.py
+	@$(PY) -m tests.browser.scripts $(LINT)/node
 	@$(PY) -m tests.browser.chromium
 	@$(PYTEST) tests/browser
 

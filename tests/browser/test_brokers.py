@@ -8,7 +8,9 @@ from steelyard import Admin
 from steelyard.dashboard.options import DashboardOptions
 from steelyard.dashboard.server import Dashboard
 from steelyard.serve.embedded import Cluster
+from steelyard.version import __version__
 from tests.browser.stage import BrowserStage
+from tests.cli.fake_apache import FakeServer, fake_apache
 
 
 def test_a_broker_that_dies_and_comes_back_is_seen_without_reload(browser: Browser, tmp_path: Path) -> None:
@@ -51,6 +53,19 @@ def test_one_broker_is_shown_in_full_and_its_settings_can_be_searched(stage: Bro
     commands = page.locator("figure.command code")
     expect(commands.nth(0)).to_contain_text("steelyard broker show broker-0")
     expect(commands.nth(1)).to_contain_text("steelyard broker config show broker-0")
+
+
+def test_the_product_stands_beside_the_protocol_that_it_speaks(stage: BrowserStage) -> None:
+    version = f"Steelyard {__version__}, speaks V5_5_0"
+    page = stage.open("/brokers")
+    expect(page.get_by_role("row", name="broker-0")).to_contain_text(version)
+    page.get_by_role("link", name="broker-0").click()
+    expect(page.locator(".fact", has_text="Version").locator("dd")).to_have_text(version)
+    with fake_apache({"broker-a": {0: FakeServer()}}) as namesrv, Dashboard(namesrv, DashboardOptions(port=0)) as other:
+        apache = BrowserStage(stage.browser, other, None, namesrv)
+        release = apache.open("/brokers").get_by_role("row", name="broker-a")
+        expect(release).to_contain_text("5.5.0 (protocol V5_5_0)")
+        apache.close()
 
 
 def test_a_broker_that_is_not_there_is_reported(stage: BrowserStage) -> None:

@@ -26,6 +26,8 @@ _AXE = Path(_FOUND.origin if _FOUND is not None and _FOUND.origin else "axe").wi
 _SLOW_S, _PAUSE_S = (0.3, 4.0) if os.environ.get("STEELYARD_PICTURES") else (0.0, 0.0)
 """For pictures: how long a handler takes, and how long members stay as they are."""
 _PICTURES = Path(__file__).parents[2] / "docs" / "pictures" / "dashboard"
+_PICTURED = frozenset({"group", "plan", "tail"})
+"""The pages that the documentation shows, light and dark."""
 
 _PAGES = {
     "topics": "/topics",
@@ -106,32 +108,64 @@ def _findings(page: Page) -> list[str]:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_pages_can_be_read_by_everybody(stage: BrowserStage, tmp_path: Path, scheme: str) -> None:
-    pictures = _PICTURES if os.environ.get("STEELYARD_PICTURES") else tmp_path
-    pictures.mkdir(parents=True, exist_ok=True)
     with _shop(stage) as producer:
         findings = {}
         stage.open("/", color_scheme=scheme)  # while somebody looks, the past is kept
         for name, path in _PAGES.items():
             producer.send_many([Message("payments", b"paid") for _ in range(60)])
-            page = stage.open(path, color_scheme=scheme, viewport={"width": 1280, "height": 860})
+            page = stage.open(path, color_scheme=scheme, viewport={"width": 1280, "height": 1000})
             if name == "tail":
                 page.locator(".tail[data-state=live]").wait_for()
                 producer.send_many([Message("orders", f'{{"id": {1000 + number}}}'.encode()) for number in range(20)])
                 expect(page.get_by_text("1019")).to_be_visible()
             _settled(page)
             findings[name] = _findings(page)
-            page.screenshot(path=pictures / f"{name}-{scheme}.png")
+            is_shown = name in _PICTURED and os.environ.get("STEELYARD_PICTURES")
+            page.screenshot(path=(_PICTURES if is_shown else tmp_path) / f"{name}-{scheme}.png")
             page.context.close()
         assert not {name: found for name, found in findings.items() if found}
 
 
+_WIDTHS = (390, 800, 1440)
+
+
 @pytest.mark.parametrize("path", _PAGES.values(), ids=_PAGES)
-def test_pages_fit_a_narrow_screen(stage: BrowserStage, path: str) -> None:
+def test_pages_fit_phones_tablets_and_desks(stage: BrowserStage, tmp_path: Path, path: str) -> None:
     with Admin(stage.namesrv) as admin:
         admin.topics.create("orders", 4)
         admin.groups.create("billing")
     stage.send("orders", b"one")
     stage.expected.add(404)  # where the message is not in the first queue
-    page = stage.open(path, viewport={"width": 420, "height": 800})
+    page = stage.open(path, viewport={"width": _WIDTHS[0], "height": 800})
     _settled(page)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 425
+    for width in _WIDTHS:
+        _check_fit(page, width, tmp_path / f"{width}.png")
+
+
+@pytest.mark.parametrize(
+    ("path", "button"),
+    [
+        ("/topics", "Create topic"),
+        ("/topics/orders", "Send a message"),
+        ("/topics/orders", "Settings"),
+        ("/topics/orders", "Delete"),
+    ],
+)
+def test_dialogs_fit_and_can_be_read_by_everybody(stage: BrowserStage, tmp_path: Path, path: str, button: str) -> None:
+    with Admin(stage.namesrv) as admin:
+        admin.topics.create("orders", 4)
+    page = stage.open(path, viewport={"width": _WIDTHS[0], "height": 800})
+    page.get_by_role("button", name=button).click()
+    dialog = page.get_by_role("dialog")
+    if button == "Delete":
+        expect(dialog.locator(".command code")).to_be_visible()
+    for width in _WIDTHS:
+        _check_fit(page, width, tmp_path / f"{width}.png")
+        assert dialog.evaluate("each => each.scrollWidth <= each.clientWidth")
+    assert not _findings(page)
+
+
+def _check_fit(page: Page, width: int, picture: Path) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    page.screenshot(path=picture)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width

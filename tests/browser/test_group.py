@@ -1,5 +1,6 @@
 """The ownership grid in a real browser: who joins, leaves and dies is seen at once, and the past can be looked at."""
 
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -11,9 +12,11 @@ from steelyard import Admin
 from steelyard.client.admin.group_description import GroupDescription, GroupFacts, MemberDescription, describe_group
 from steelyard.client.admin.groups import GroupAdmin
 from steelyard.dashboard.options import DashboardOptions
+from steelyard.dashboard.rate_history import RateHistory, RateSample
 from steelyard.dashboard.server import Dashboard
 from steelyard.diagnostics.group import ProgressSample
 from steelyard.model import Queue
+from steelyard.net.clock import now_ms
 from steelyard.serve.embedded import Cluster
 from tests.browser.member_processes import MemberProcess
 from tests.browser.stage import BrowserStage
@@ -179,6 +182,46 @@ def _playing(browser: Browser, data: Path) -> Iterator[BrowserStage]:
         finally:
             stage.close()
         assert not stage.complaints
+
+
+@pytest.mark.parametrize("width", [390, 800, 1440])
+def test_the_history_never_covers_the_grid(stage: BrowserStage, width: int) -> None:
+    _topic(stage, 16)
+    with run_members(stage.namesrv, "billing", "orders", "c1", "c2"):
+        page = stage.open("/groups/billing", viewport={"width": width, "height": 900})
+        expect(page.locator("table.grid .mark")).to_have_count(32)
+        grid, history = (page.locator(each).bounding_box() for each in (".grid-box", ".history"))
+        assert grid is not None
+        assert history is not None
+        assert history["y"] >= grid["y"] + grid["height"]
+        # Both are seen at once by those who scroll to them.
+        assert history["y"] + history["height"] - grid["y"] <= 900 or width < 800
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_the_last_hours_are_drawn_by_a_server_that_was_started_again(
+    stage: BrowserStage, browser: Browser, tmp_path: Path
+) -> None:
+    _topic(stage)
+    history, now = RateHistory(tmp_path), now_ms()
+    for minute in range(60):
+        stored = 6_000 * minute
+        history.add(RateSample(now - (60 - minute) * 60_000, {"orders": stored}, {"billing": (70 + minute, stored)}))
+    dashboard = Dashboard(stage.namesrv, DashboardOptions(port=0))
+    dashboard.keep_in(tmp_path, with_token=True)
+    with run_members(stage.namesrv, "billing", "orders", "c1"), dashboard:
+        again = BrowserStage(browser, dashboard, None, stage.namesrv)
+        page = again.open("/groups/billing")
+        for name, value in (("Lag", "129"), ("Consumed", "100/s")):
+            card = page.get_by_role("region", name=f"{name}, last 6 h")
+            expect(card.get_by_role("img", name=f"{name} since")).to_have_attribute(
+                "aria-label", re.compile(f"now {value}$")
+            )
+            expect(card.locator("canvas")).to_be_visible()
+        page = again.open("/topics/orders")
+        expect(page.get_by_role("region", name="In, last 6 h").get_by_role("img", name="now 100/s")).to_be_visible()
+        again.close()
+        assert not again.complaints
 
 
 def test_two_members_with_one_id_are_never_silent(stage: BrowserStage) -> None:

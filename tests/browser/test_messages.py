@@ -123,6 +123,26 @@ def test_a_link_shows_everything_of_one_message(stage: BrowserStage, sent: list[
     expect(alone.locator("pre.body.hex")).to_be_visible()
 
 
+def test_json_is_shown_with_letters_for_its_escapes(stage: BrowserStage) -> None:
+    kept = r'"kept": "\u0000 \u0022 \u005c \ud83d \\u4f60 \n"'
+    body = r'{"name": "\u4f60\u597d", "smile": "\ud83d\ude00", ' + kept + ', "id": 10000000000000000001}'
+    with Admin(stage.namesrv) as admin:
+        admin.topics.create("orders", 1, brokers=["broker-0"])
+    stage.send("orders", body)
+    page = stage.open("/messages/orders/broker-0/0/0")
+    shown = page.locator("pre.body.json")
+    assert shown.evaluate("each => each.textContent").splitlines() == [
+        "{",
+        '  "name": "你好",',
+        '  "smile": "😀",',
+        f"  {kept},",
+        '  "id": 10000000000000000001',
+        "}",
+    ]
+    page.get_by_role("button", name="Text").click()
+    expect(page.locator("pre.body.text")).to_contain_text(r"\u4f60\u597d")
+
+
 def test_a_message_that_is_gone_is_said_to_be(stage: BrowserStage, sent: list[Any]) -> None:
     stage.expected.add(404)
     page = stage.open(f"/messages/{_TOPIC}/{sent[0].queue.broker}/0/9999")

@@ -101,7 +101,7 @@ def test_any_cluster_has_an_overview(any_stage: BrowserStage) -> None:
             until(lambda: len(handled) == 2, "both messages")
             page = any_stage.open("/")
             facts = page.locator("main .facts")
-            expect(facts).to_contain_text("Total lag")
+            expect(facts).to_contain_text("Lag")
             expect(facts).to_contain_text("of")
             rows = page.get_by_role("region", name="Brokers").locator("tbody tr")
             expect(rows.first.locator(".badge.good")).to_be_visible()

@@ -178,6 +178,18 @@ def test_a_used_port_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.process
+def test_the_dashboard_has_the_same_token_after_a_restart(tmp_path: Path) -> None:
+    tokens = []
+    for words in (("--data", "here"), ("--data", "here"), ("--memory",)):
+        with up("--json", "--port", "0", *words, cwd=tmp_path) as process:
+            tokens.append(json.loads(line_of(process.stdout))["dashboard"].partition("token=")[2])
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=LONGEST_S)
+    assert tokens[0] == tokens[1] != tokens[2]
+    assert (tmp_path / "here" / "dashboard" / "token").read_text() == f"{tokens[0]}\n"
+
+
+@pytest.mark.process
 def test_a_locked_directory_is_one_sentence(tmp_path: Path) -> None:
     with up("--json", "--port", "0", cwd=tmp_path, python=[sys.executable]) as first:
         ready(first)

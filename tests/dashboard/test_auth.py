@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from steelyard.client.config import ClientConfig
-from steelyard.dashboard.options import DASHBOARD_PORT, DashboardOptions
+from steelyard.dashboard.options import DASHBOARD_PORT, DashboardOptions, kept_token
 from steelyard.dashboard.server import Dashboard
 from steelyard.errors import ConfigurationError
 from steelyard.net.server import TcpListener
@@ -230,3 +230,41 @@ def test_the_way_back_keeps_the_signs_of_names(dashboard: Dashboard) -> None:
 def test_cookies_of_others_at_this_host_shut_nobody_out(dashboard: Dashboard, other: str) -> None:
     assert http_request(dashboard, "/api/about", headers={"Cookie": f"{other}; {_cookie(dashboard)}"}).status == 200
     assert http_request(dashboard, "/api/about", headers={"Cookie": other}).status == 401
+
+
+def test_the_token_is_kept_in_a_folder_for_its_owner_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "data" / "dashboard"
+    assert kept_token(folder, "a-first-token-of-all") == "a-first-token-of-all"
+    assert kept_token(folder, "another-one-much-later") == "a-first-token-of-all"
+    (folder / "token").chmod(0o644)
+    assert kept_token(folder, "another-one-much-later") == "a-first-token-of-all"
+    assert (folder / "token").stat().st_mode & 0o777 == 0o600
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("content", [b"", b"short", b"\xff" * 40, b"two\nlines-of-a-token-each"])
+def test_what_is_no_token_is_replaced(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "token").write_bytes(content)
+    assert kept_token(tmp_path, "a-first-token-of-all") == "a-first-token-of-all"
+    assert kept_token(tmp_path, "another-one-much-later") == "a-first-token-of-all"
+
+
+def test_a_token_that_cannot_be_kept_is_used_all_the_same(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "token").symlink_to(tmp_path / "elsewhere")
+    with caplog.at_level(logging.WARNING, logger="steelyard.dashboard"):
+        assert kept_token(tmp_path, "a-first-token-of-all") == "a-first-token-of-all"
+    assert "its next start will have another" in caplog.text
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_browser_stays_signed_in_when_the_dashboard_is_started_again(tmp_path: Path) -> None:
+    cookies, links = [], []
+    for _ in range(2):
+        running = Dashboard(_NOWHERE, DashboardOptions(port=0))
+        running.keep_in(tmp_path, with_token=True)
+        with running:
+            answer = http_request(running, f"/?token={running.options.token}")
+            cookies.append(answer.headers["set-cookie"].partition(";")[0].partition("=")[2])
+            links.append(running.link("groups").partition("?")[2])
+    assert cookies[0] == cookies[1]
+    assert links[0] == links[1]

@@ -9,6 +9,7 @@ from steelyard import Message, Producer
 from steelyard.dashboard.options import DashboardOptions
 from steelyard.dashboard.server import Dashboard
 from steelyard.serve.embedded import Cluster
+from steelyard.version import __version__
 from tests.cli.fake_apache import FakeServer, fake_apache
 from tests.cli.parsing import complaint_about
 from tests.dashboard.http_client import get, stream
@@ -31,6 +32,7 @@ def test_all_brokers_are_reported_with_their_health(dashboard: Dashboard, cluste
         ("broker-0", cluster.brokers["broker-0"], None),
         ("broker-1", cluster.brokers["broker-1"], None),
     ]
+    assert {(row["product"], row["version"]) for row in reported["brokers"]} == {(f"Steelyard {__version__}", "V5_5_0")}
     health = reported["brokers"][0]["health"]
     assert (health["flush"], health["recovery"]["found"], health["damages"]) == ("async", "nothing", 0)
     assert health["disk_bytes"] is None, "in memory there is no end"
@@ -80,6 +82,7 @@ def test_of_foreign_brokers_what_is_not_told_is_null() -> None:
             "damages": None,
             "refusal": None,
         }
+        assert first["product"] is None
         assert "cannot be reached" in second["problem"]
         reported = get(dashboard, "/api/brokers/broker-a/settings")
         assert reported["flush"] == "sync"

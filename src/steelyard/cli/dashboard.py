@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @command(
     "steelyard dashboard",
     "steelyard dashboard --namesrv mq-1:9876 --read-only",
-    "steelyard dashboard --port 0 --json",
+    "steelyard dashboard --data steelyard-data --port 0 --json",
 )
 def dashboard(
     admin: "Admin",
@@ -37,8 +37,12 @@ def dashboard(
         option(
             envvar=TOKEN_VARIABLE,
             help="Access token for browsers; safer in the environment than here.",
-            show_default="a new one each time",
+            show_default="the one in --data, else a new one",
         ),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        option(metavar="DIR", help="A data directory, such as that of `steelyard up`, to keep the token in."),
     ] = None,
     also_as: Annotated[
         list[str] | None,
@@ -69,6 +73,8 @@ def dashboard(
     except BaseException:
         running.stop()
         raise
+    if data is not None:
+        running.keep_in(data / "dashboard", with_token=token is None)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

@@ -99,7 +99,7 @@ def up(
             panel="Dashboard",
             envvar=TOKEN_VARIABLE,
             help="Access token for browsers; safer in the environment than here.",
-            show_default="a new one each time",
+            show_default="the one in the data directory; with --memory a new one",
         ),
     ] = None,
     dashboard_read_only: Annotated[
@@ -163,7 +163,7 @@ def up(
             dashboard = _make_dashboard(options) if wants_dashboard else None
             run_cluster(
                 plan,
-                lambda cluster: _announce_and_serve(cluster, dashboard, announce),
+                lambda cluster: _announce_and_serve(cluster, dashboard, announce, keep_token=dashboard_token is None),
                 auto_create_topics=not no_auto_create_topics,
                 default_topic_queues=default_topic_queues,
                 refuse_duplicates=refuse_duplicates,
@@ -189,6 +189,8 @@ def _announce_and_serve(
     cluster: "RunningCluster",
     dashboard: "Dashboard | None",
     announce: "Callable[[RunningCluster, Dashboard | None], None]",
+    *,
+    keep_token: bool,
 ) -> Iterator[None]:
     """Print that the cluster is ready, and serve the dashboard meanwhile."""
     if dashboard is None:
@@ -197,6 +199,8 @@ def _announce_and_serve(
         return
     from steelyard.serve.metrics import metrics_collector
 
+    if cluster.plan.data is not None:
+        dashboard.keep_in(cluster.plan.data / "dashboard", with_token=keep_token)
     dashboard.set_cluster(";".join(cluster.name_server_addresses), metrics_collector(cluster))
     announce(cluster, dashboard)
     with dashboard:

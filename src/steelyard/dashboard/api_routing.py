@@ -34,6 +34,7 @@ from steelyard.errors import (
     NotFound,
     RequestNotSupported,
     SteelyardError,
+    TopicExists,
     TopicNotFound,
     TransportError,
 )
@@ -129,7 +130,7 @@ class ApiRequest:
 _STATUS_OF_ERRORS: tuple[tuple[tuple[type[SteelyardError], ...], int], ...] = (
     ((BrokerNotFound, GroupNotFound, NoMessage, NoRoute, NotFound, TopicNotFound), 404),
     ((NoPermission,), 403),
-    ((ConfigurationError, InvalidParameter, IllegalOperation), 400),
+    ((ConfigurationError, InvalidParameter, IllegalOperation, TopicExists), 400),
     ((RequestNotSupported,), 501),
     ((TransportError,), 503),
 )

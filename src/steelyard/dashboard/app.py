@@ -16,6 +16,7 @@ from steelyard.dashboard.api import (
     plan,
     producers,
     tail,
+    topic_changes,
     topics,
 )
 from steelyard.dashboard.api_routing import ApiFailure, json_response
@@ -24,7 +25,19 @@ from steelyard.dashboard.context import DashboardContext
 from steelyard.dashboard.metrics import metrics_response
 from steelyard.errors import SteelyardError
 
-_API_MODULES = (overview, topics, groups, plan, offsets, messages, tail, dead_letters, producers, brokers)
+_API_MODULES = (
+    overview,
+    topics,
+    topic_changes,
+    groups,
+    plan,
+    offsets,
+    messages,
+    tail,
+    dead_letters,
+    producers,
+    brokers,
+)
 
 
 def make_app(context: DashboardContext, port: int) -> AuthMiddleware:

@@ -8,7 +8,6 @@
 
 import hmac
 import re
-import secrets
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -46,7 +45,8 @@ class AuthMiddleware:
         self._app, self._options = app, options
         self._hosts = options.known_hosts
         self._cookie = f"steelyard-dashboard-{port}"
-        self._session = secrets.token_urlsafe(24)
+        # Made of the token, so that a browser stays signed in as long as the token is the same.
+        self._session = hmac.digest(options.token.encode(), b"steelyard dashboard session", "sha256").hex()
         self._login_page = login_page  # the response to a browser without a token: a form that asks for it
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

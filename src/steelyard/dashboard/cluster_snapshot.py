@@ -24,7 +24,8 @@ class ServerRow(Struct, frozen=True, kw_only=True):
     id: int  # 0 is the master
     cluster: str
     address: str
-    version: str | None = None
+    version: str | None = None  # the protocol level
+    product: str | None = None  # name and release, of our brokers
     up_ms: int | None = None
     in_rate: float | None = None  # messages stored per second
     out_rate: float | None = None  # messages delivered per second
@@ -109,6 +110,7 @@ def server_row(flow: BrokerThroughput, in_rate: float | None, out_rate: float | 
         cluster=flow.cluster,
         address=flow.address,
         version=flow.version,
+        product=flow.product,
         up_ms=None if flow.up is None else round(flow.up.total_seconds() * 1_000),
         in_rate=flow.in_tps if in_rate is None else in_rate,
         out_rate=flow.out_tps if out_rate is None else out_rate,

@@ -10,6 +10,7 @@ from steelyard.client.admin.admin import Admin
 from steelyard.client.config import DEFAULT_NAMESRV, ClientConfig
 from steelyard.dashboard.options import DashboardOptions
 from steelyard.dashboard.polling import SharedPolls
+from steelyard.dashboard.rate_history import RateHistory
 from steelyard.metrics.families import MetricFamily
 
 LocalMetrics = Callable[[], Awaitable[list[MetricFamily]]]
@@ -24,6 +25,7 @@ class DashboardContext:
     client_config: ClientConfig
     options: DashboardOptions
     local_metrics: LocalMetrics | None = None  # set where the cluster runs in this process
+    rates: RateHistory = field(default_factory=RateHistory)
     polls: SharedPolls = field(default_factory=SharedPolls)
     closing: asyncio.Event = field(default_factory=asyncio.Event)  # set when the dashboard stops: streams end then
     background_tasks: set[asyncio.Task[None]] = field(default_factory=set)

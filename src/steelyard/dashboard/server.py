@@ -8,11 +8,13 @@ import asyncio
 import logging
 import threading
 from contextlib import suppress
+from dataclasses import replace
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from steelyard.client.config import ClientConfig, NamesrvOrConfig
-from steelyard.dashboard.options import DASHBOARD_PORT, DashboardOptions
+from steelyard.dashboard.options import DASHBOARD_PORT, DashboardOptions, kept_token
 from steelyard.errors import CannotListen, MissingExtra
 from steelyard.net.event_loop import new_event_loop
 from steelyard.net.server import TcpListener
@@ -52,6 +54,7 @@ class Dashboard:
         """Bind the port at once, so that the address is known before anything is served."""
         self.options = options or DashboardOptions()
         self._listener = _bind_port(self.options)
+        self._folder: Path | None = None
         self.set_cluster(namesrv, local_metrics)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -77,6 +80,12 @@ class Dashboard:
         """Set the cluster to show, for callers that bind the port first; before `start`."""
         self._client_config = ClientConfig.of(namesrv)
         self._local_metrics = local_metrics
+
+    def keep_in(self, folder: Path, *, with_token: bool) -> None:
+        """Keep in a folder what should survive a restart, also the token unless one was given; before `start`."""
+        self._folder = folder
+        if with_token:
+            self.options = replace(self.options, token=kept_token(folder, self.options.token))
 
     def start(self) -> Self:
         """Serve it in a thread; requests that arrive before it is ready wait."""
@@ -122,11 +131,17 @@ class Dashboard:
         from steelyard.dashboard.app import make_app
         from steelyard.dashboard.connection_limits import BrowserConnection
         from steelyard.dashboard.context import DashboardContext
+        from steelyard.dashboard.rate_history import RateHistory, keep_sampling
 
         self._loop = asyncio.get_running_loop()
         context = self._context = DashboardContext(
-            Admin(self._client_config), self._client_config, self.options, self._local_metrics
+            Admin(self._client_config),
+            self._client_config,
+            self.options,
+            self._local_metrics,
+            RateHistory(self._folder),
         )
+        sampling = context.spawn(keep_sampling(context.admin, context.rates))
         config = uvicorn.Config(
             make_app(context, self._listener.port),
             http=BrowserConnection,
@@ -144,6 +159,7 @@ class Dashboard:
             if not self._stopped.is_set():
                 await server.serve(sockets=[self._listener.accepting_socket])
         finally:
+            sampling.cancel()
             await context.close()
 
 

@@ -31,6 +31,7 @@ from steelyard.model import Queue
 from steelyard.store.log_scan import Damage
 from steelyard.store.recovery import CUT_OFF
 from steelyard.store.tags_code import SCHEDULE_TOPIC
+from steelyard.version import __version__
 from steelyard.wire.bodies import encode_body
 from steelyard.wire.bodies.common import KVTable
 from steelyard.wire.bodies.stats import (
@@ -344,6 +345,7 @@ def _broker_report(state: BrokerCoreState) -> BrokerReport:
         flush_last_us=None if state.last_sync_ms is None else round(state.last_sync_ms * 1_000),
         log_bytes=store.end - store.start,
         log_files=store.segment_count,
+        product=f"Steelyard {__version__}",
         recovery=RecoveryReport(
             cut_bytes=recovery.cut_bytes,
             damages=sum(each.what != CUT_OFF for each in recovery.damages),

@@ -211,6 +211,8 @@ class BrokerReports:
     """The first of them."""
     refusal: str | None = None
     """Why it rejects messages; None if it accepts them, or does not report it."""
+    product: str | None = None
+    """Its name and release, such as ``Steelyard 0.1.0``: only our brokers report it."""
 
     @property
     def loss(self) -> str | None:
@@ -231,7 +233,7 @@ def parse_reports(table: Mapping[str, str]) -> BrokerReports:
     >>> parse_reports({"commitLogDirCapacity": "Total : 252.0 GiB, Free : 1.0 KiB."}).disk
     BrokerDisk(size_bytes=270582939648, free_bytes=1024, log_bytes=None, log_files=None)
     >>> parse_reports({})
-    BrokerReports(disk=None, flushing=None, recovery=None, damages=None, lost=(), refusal=None)
+    BrokerReports(disk=None, flushing=None, recovery=None, damages=None, lost=(), refusal=None, product=None)
     """
     with suppress(SteelyardError):
         if REPORT_NAME in table:
@@ -260,6 +262,7 @@ def _from_report(report: BrokerReport) -> BrokerReports:
         report.damages,
         tuple(LogDamage(each.path, each.position, each.size, each.records, each.what) for each in report.damage or ()),
         report.refusal,
+        report.product,
     )
 
 
@@ -363,6 +366,7 @@ class BrokerThroughput:
     """0 is the master."""
     address: str
     version: str | None = None
+    product: str | None = None
     in_tps: float | None = None
     """Messages stored a second, over the last ten."""
     out_tps: float | None = None
@@ -573,6 +577,7 @@ class BrokerAdmin(AdminPart):
         return replace(
             place,
             version=state.version,
+            product=state.reports.product,
             in_tps=None if state.put is None else state.put.ten_seconds,
             out_tps=None if state.delivered is None else state.delivered.ten_seconds,
             in_today=state.stored_today,

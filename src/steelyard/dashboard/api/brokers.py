@@ -62,7 +62,8 @@ class _BrokerRow(Struct, frozen=True, kw_only=True):
     broker: str
     cluster: str
     addresses: Mapping[int, str]
-    version: str | None
+    version: str | None  # the protocol level
+    product: str | None  # name and release, of our brokers
     started_at: datetime | None
     up_ms: int | None
     in_tps: float | None
@@ -78,7 +79,8 @@ class _BrokerResponse(Struct, frozen=True, kw_only=True):
     broker: str
     cluster: str
     address: str
-    version: str | None
+    version: str | None  # the protocol level
+    product: str | None  # name and release, of our brokers
     started_at: datetime | None
     up_ms: int | None
     put: RateAverages | None
@@ -117,6 +119,7 @@ async def _broker(context: DashboardContext, request: ApiRequest) -> _BrokerResp
         broker=state.server.broker,
         cluster=state.server.cluster,
         address=state.server.address,
+        product=state.reports.product,
         up_ms=_ms(state.up),
         disk_used=state.log_disk_used,
         health=_storage_health(state.reports),
@@ -142,6 +145,7 @@ def _broker_row(broker: BrokerStatus) -> _BrokerRow:
         _BrokerRow,
         broker,
         broker=broker.name,
+        product=None if broker.reports is None else broker.reports.product,
         up_ms=_ms(broker.up),
         in_tps=broker.put_tps,
         out_tps=broker.get_tps,

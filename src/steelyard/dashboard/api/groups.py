@@ -15,6 +15,7 @@ from steelyard.dashboard.cluster_poller import cluster_poller
 from steelyard.dashboard.cluster_snapshot import DashboardSnapshot
 from steelyard.dashboard.context import DashboardContext
 from steelyard.dashboard.polling import PollFailure
+from steelyard.dashboard.rate_history import KEPT_MS
 from steelyard.dashboard.rebalance_history import GroupHistory, HistoryRecord, history_for
 from steelyard.model.reserved_names import RETRY_PREFIX
 from steelyard.net.clock import now_ms
@@ -213,4 +214,9 @@ async def _group_history(context: DashboardContext, request: ApiRequest) -> dict
     }
 
 
-ROUTES = (_groups, _groups_live, _group, _group_live, _group_history)
+@query_route("/api/groups/{group}/rates")
+async def _group_rates(context: DashboardContext, request: ApiRequest) -> dict[str, object]:
+    return {"points": context.rates.of_group(request.path("group")), "kept_ms": KEPT_MS}
+
+
+ROUTES = (_groups, _groups_live, _group, _group_live, _group_history, _group_rates)

@@ -42,6 +42,7 @@ class _OffsetsResponse(Struct, frozen=True):
     rows: tuple[_OffsetRow, ...]
     omitted: int  # how many queues are not shown
     lag: int
+    queues: int  # how many it reads, without those of its retry topic
     topics: tuple[str, ...]  # its topics, without its retry topic
     members: tuple[str, ...]  # members online, by short names
     notes: tuple[str, ...]
@@ -94,6 +95,7 @@ async def _offsets(context: DashboardContext, request: ApiRequest) -> _OffsetsRe
         tuple(_OffsetRow(*row.queue, row.committed, row.end, row.lag, row.consumed_at) for row in rows[:_MAX_QUEUES]),
         max(0, len(rows) - _MAX_QUEUES),
         sum(row.lag for row in rows),
+        sum(not row.queue.topic.startswith(RETRY_PREFIX) for row in rows),
         tuple(sorted(topic for topic in topics if not topic.startswith(RETRY_PREFIX))),
         tuple(short_names(member.id for member in members).values()),
         tuple(notes),

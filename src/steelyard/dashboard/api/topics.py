@@ -20,6 +20,7 @@ from steelyard.dashboard.cluster_poller import cluster_poller
 from steelyard.dashboard.cluster_snapshot import DashboardSnapshot, TopicRow
 from steelyard.dashboard.context import DashboardContext
 from steelyard.dashboard.polling import PollFailure
+from steelyard.dashboard.rate_history import KEPT_MS
 from steelyard.dashboard.rates import RateMeter
 from steelyard.errors import SteelyardError
 from steelyard.model import Queue, QueueCounts
@@ -267,4 +268,9 @@ def _topic_live(context: DashboardContext, request: ApiRequest) -> AsyncIterator
     return context.polls.subscribe(("topic", poller.topic), _PERIOD_MS, poller.poll)
 
 
-ROUTES = (_topics, _topics_live, _topic, _topic_live)
+@query_route("/api/topics/{topic}/rates")
+async def _topic_rates(context: DashboardContext, request: ApiRequest) -> dict[str, object]:
+    return {"points": context.rates.of_topic(request.path("topic")), "kept_ms": KEPT_MS}
+
+
+ROUTES = (_topics, _topics_live, _topic, _topic_live, _topic_rates)

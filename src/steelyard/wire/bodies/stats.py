@@ -154,6 +154,8 @@ class BrokerReport(JsonBody, frozen=True, kw_only=True):
     """The duration of the last sync of the log, in microseconds."""
     log_bytes: Int64 | None = None
     log_files: Int64 | None = None
+    product: str | None = None
+    """Its name and release, such as ``Steelyard 0.1.0``; the version beside it is that of the protocol."""
     recovery: RecoveryReport | None = None
     refusal: str | None = None
     """Why it stores no messages, if it stores none."""

@@ -62,6 +62,10 @@ export function useGet(url) {
 // unless it is to go on `whileHidden`.
 const HIDDEN_MS = 3000;
 
+/**
+ * @param {string} url
+ * @param {{ onValue: (value: any) => void, onFailure?: (failure: any) => void, onState?: (state: string) => void, whileHidden?: boolean }} options
+ */
 export function follow(url, { onValue, onFailure = () => {}, onState = () => {}, whileHidden = false }) {
   let source = null, timer = null, over = false, wait = 300;
   const close = () => { clearTimeout(timer); source?.close(); source = null; };

@@ -9,11 +9,14 @@ const isKnown = (value) => value !== null && value !== undefined && !Number.isNa
 const WRITERS = { en: new Intl.NumberFormat("en-GB"), zh: new Intl.NumberFormat("zh-CN") };
 export const whole = (value) => (isKnown(value) ? WRITERS[language()].format(Math.round(value)) : NONE);
 
+/** @type {[number, string][]} */
+const UNITS = [[1e9, "G"], [1e6, "M"], [1e4, "k"]];
+
 // 1234567 → "1.23 M"
 export function short(value) {
   if (!isKnown(value)) return NONE;
   const size = Math.abs(value);
-  for (const [from, unit] of [[1e9, "G"], [1e6, "M"], [1e4, "k"]]) {
+  for (const [from, unit] of UNITS) {
     if (size >= from) return `${(value / (unit === "k" ? 1e3 : from)).toPrecision(3)} ${unit}`;
   }
   return whole(value);

@@ -38,7 +38,7 @@ function useKeys(showHelp) {
       if (event.target.closest?.("input, textarea, select, [contenteditable]")) return;
       if (event.key === "?") { showHelp(true); event.preventDefault(); return; }
       if (event.key === "/") {
-        const box = document.querySelector("main [data-search]");
+        const box = /** @type {HTMLInputElement | null} */ (document.querySelector("main [data-search]"));
         if (box) { box.focus(); box.select(); event.preventDefault(); }
         return;
       }

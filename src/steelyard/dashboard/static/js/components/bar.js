@@ -12,10 +12,17 @@ export function Bar({ value, label, tone = "" }) {
     </span>`;
 }
 
-// Lag as heat: nothing is cool, the most of all is hot. The number is always beside the colour.
+// A value as heat: 0 is cool, `most` is hot. The number is always beside the colour.
 export function heatClass(value, most) {
   if (value === null || value === undefined) return "heat-none";
   if (!value) return "heat-0";
   const step = most > 1 ? Math.ceil((Math.log1p(value) / Math.log1p(most)) * 5) : 1;
   return `heat-${Math.min(5, Math.max(1, step))}`;
+}
+
+// Lag as heat, by its size alone: below a hundred messages it is cool, from a million on it has the hottest colour. The
+// largest lag of a healthy group is cool, too, and the same lag has the same colour on every page.
+export function lagClass(lag) {
+  if (lag === null || lag === undefined) return "heat-none";
+  return `heat-${Math.min(5, Math.max(0, Math.floor(Math.log10(Math.max(1, lag))) - 1))}`;
 }

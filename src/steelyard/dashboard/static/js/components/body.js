@@ -4,7 +4,7 @@ import { bytes } from "../app/format.js";
 import { t } from "../app/i18n.js";
 
 // Invisible characters, and those that change the direction of text: C0 and C1 controls, joiners, bidi marks …
-const UNSEEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|\r(?!\n)|[\u{e0000}-\u{e007f}]/gu;
+const UNSEEN = /(?![\t\n\r])\p{Cc}|[\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|\r(?!\n)|[\u{e0000}-\u{e007f}]/gu;
 const MOST_MARKS = 500;
 
 // A text with each invisible character in a box that names it: it stays in the text without effect.
@@ -29,7 +29,15 @@ export function bytesOf(body) {
   return Uint8Array.from(atob(body.base64), (letter) => letter.charCodeAt(0));
 }
 
-// JSON with line breaks; numbers and texts stay as written, which parsing and serialising would not keep.
+// JSON with line breaks and readable letters (\u4f60 is 你); numbers stay as written, which parsing would not keep.
+// Escapes of one text: pairs of surrogates first. What JSON has to escape, and half a pair, stay as written.
+const ESCAPES = /\\(?:u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})|u([0-9a-f]{4})|.)/gi;
+const unescaped = (token) => token.replace(ESCAPES, (written, high, low, single) => {
+  if (!high && (!single || /^d[89a-f]/i.test(single))) return written;
+  const letter = String.fromCharCode(...(high ? [high, low] : [single]).map((each) => parseInt(each, 16)));
+  return letter < " " || letter === '"' || letter === "\\" ? written : letter;
+});
+
 const TOKENS = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g;
 const DEEPEST = 32;
 export function prettyJson(text) {
@@ -42,7 +50,7 @@ export function prettyJson(text) {
     if (closes) depth -= 1;
     const isOpen = before === "{" || before === "[";
     if (closes ? !isOpen : isOpen || before === ",") line();
-    made.push(token === ":" ? ": " : token);
+    made.push(token === ":" ? ": " : token[0] === '"' ? unescaped(token) : token);
     if (token === "{" || token === "[") depth += 1;
     before = token;
   }

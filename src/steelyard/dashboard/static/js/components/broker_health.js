@@ -7,7 +7,13 @@ import { t } from "../app/i18n.js";
 const NotReported = () => html`<span class="quiet">${t("brokers.notReported")}</span>`;
 
 // "V5_5_0" → "5.5.0"
-export const release = (version) => (version ? version.replace(/^V/, "").replace("_SNAPSHOT", "-SNAPSHOT").replaceAll("_", ".") : null);
+const release = (version) => (version ? version.replace(/^V/, "").replace("_SNAPSHOT", "-SNAPSHOT").replaceAll("_", ".") : null);
+
+// "5.5.0 (protocol V5_5_0)"; of ours, whose release differs: "Steelyard 0.1.0, speaks V5_5_0".
+export function versionText(product, version) {
+  if (product) return version ? t("brokers.speaks", { product, version }) : product;
+  return version ? t("brokers.protocol", { release: release(version), version }) : null;
+}
 
 // The used share of the disk; null if unknown or unlimited.
 export const fullness = ({ disk_bytes: all, free_bytes: free }) => (all && free !== null ? 1 - free / all : null);

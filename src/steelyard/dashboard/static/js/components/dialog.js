@@ -6,7 +6,7 @@ export function Dialog({ title, onClose, wide = false, children }) {
   const box = useRef(null);
   const id = useId();
   useEffect(() => {
-    const before = document.activeElement;
+    const before = /** @type {HTMLElement | null} */ (document.activeElement);
     box.current.showModal();
     // However it is closed, the focus returns to where it was.
     return () => before?.focus?.();

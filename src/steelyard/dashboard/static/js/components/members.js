@@ -1,5 +1,5 @@
 // Members: a short name and a colour each, the same wherever they are shown; and why queues moved between them.
-import { language } from "../app/i18n.js";
+import { language, t } from "../app/i18n.js";
 
 // "10.0.0.7@till-1#4711#17…@sy1" is till-1; a number alone is a process id, and means little without its host.
 function shortest(id) {
@@ -29,6 +29,9 @@ export function withShortNames(sentence, names) {
   }
   return text;
 }
+
+// The protocol level of a member: of ours it is not the release, of Apache's clients it is both.
+export const speaksText = ({ is_steelyard: ours, release }) => (release && ours ? t("groups.speaks", { release }) : release || "");
 
 export const COLOURS = 8;
 

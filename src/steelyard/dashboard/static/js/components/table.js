@@ -4,6 +4,7 @@ import { t } from "../app/i18n.js";
 import { Empty } from "./status.js";
 
 const FIRST = 100;
+const kindOf = (column) => `${column.number ? "number" : ""}${column.wide ? " wide" : ""}`.trim();
 const order = (a, b) => {
   if (a === b) return 0;
   if (a === null || a === undefined) return 1;
@@ -11,7 +12,8 @@ const order = (a, b) => {
   return typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), undefined, { numeric: true });
 };
 
-// columns: [{ name, key, value(row), cell(row), number, sortable }]: `value` is sorted and searched by, `cell` is shown.
+// columns: [{ name, key, value(row), cell(row), number, sortable, wide }]: `value` is sorted and searched by, `cell` is shown;
+// a narrow screen leaves out the `wide` ones.
 // rows: any values; `rowKey(row)` identifies them. `search` adds a box that searches the values of all columns.
 export function Table({ caption, columns, rows, rowKey, search = false, sortBy, descending = false, empty, rowClass, first = FIRST }) {
   const [sorted, setSorted] = useState({ key: sortBy, descending });
@@ -37,13 +39,13 @@ export function Table({ caption, columns, rows, rowKey, search = false, sortBy, 
       <table>
         <caption class="hidden">${caption}</caption>
         <thead><tr>${columns.map((each) => html`
-          <th key=${each.key} scope="col" class=${each.number ? "number" : ""} aria-sort=${sorted.key === each.key ? (sorted.descending ? "descending" : "ascending") : undefined}>
+          <th key=${each.key} scope="col" class=${kindOf(each)} aria-sort=${sorted.key === each.key ? (sorted.descending ? "descending" : "ascending") : undefined}>
             ${each.value && each.sortable !== false ? html`<button class="sort" onClick=${() => turn(each.key)} title=${t("app.sortBy", { column: each.name })}>${each.name}<span aria-hidden="true">${sorted.key === each.key ? (sorted.descending ? " ↓" : " ↑") : ""}</span></button>` : each.name}
           </th>`)}</tr></thead>
         <tbody>${part.map((row) => html`
           <tr key=${rowKey(row)} class=${rowClass ? rowClass(row) : ""}>${columns.map((each, place) => {
             const inside = each.cell ? each.cell(row) : each.value(row);
-            return place === 0 ? html`<th key=${each.key} scope="row" class=${each.number ? "number" : ""}>${inside}</th>` : html`<td key=${each.key} class=${each.number ? "number" : ""}>${inside}</td>`;
+            return place === 0 ? html`<th key=${each.key} scope="row" class=${kindOf(each)}>${inside}</th>` : html`<td key=${each.key} class=${kindOf(each)}>${inside}</td>`;
           })}</tr>`)}</tbody>
       </table>
     </div>

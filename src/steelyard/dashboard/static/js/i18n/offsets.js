@@ -4,7 +4,7 @@ export default {
     "offsets.title": "Offsets of {group}",
     "offsets.lag": "Lag",
     "offsets.queues": "Queues",
-    "offsets.members": "Members online",
+    "offsets.members": "Members",
     "offsets.nobody": "none",
     "offsets.topics": "Subscribed topics",
     "offsets.committedOffsets": "Committed offsets",

@@ -4,7 +4,7 @@ import { ago, bytes, duration, rate, short, time, whole } from "../app/format.js
 import { html, useMemo, useRef } from "../app/html.js";
 import { title } from "../app/shell.js";
 import { t } from "../app/i18n.js";
-import { DiskMeter, flushWords, LastStart, release } from "../components/broker_health.js";
+import { DiskMeter, flushWords, LastStart, versionText } from "../components/broker_health.js";
 import { Chart } from "../components/chart.js";
 import { Command } from "../components/command.js";
 import { Fact, Facts, Warnings, Liveness, Loading, Notes, Problem } from "../components/status.js";
@@ -104,7 +104,7 @@ export function OneBroker({ broker }) {
   return html`
     ${head}
     <${Facts}>
-      <${Fact} name=${t("brokers.version")} value=${release(data.version) ?? "–"} />
+      <${Fact} name=${t("brokers.version")} value=${versionText(data.product, data.version) ?? "–"} tone="small" />
       <${Fact} name=${t("brokers.up")} value=${duration(data.up_ms)} hint=${time(data.started_at)} />
       <${Fact} name=${t("brokers.in")} value=${rate(data.put?.ten_seconds)} />
       <${Fact} name=${t("brokers.out")} value=${rate(data.delivered?.ten_seconds)} />

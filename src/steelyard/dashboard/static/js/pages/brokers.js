@@ -6,7 +6,7 @@ import { title } from "../app/shell.js";
 import { t } from "../app/i18n.js";
 import { Sparkline } from "../components/chart.js";
 import { Command } from "../components/command.js";
-import { DiskMeter, Flushing, fullness, LastStart, release } from "../components/broker_health.js";
+import { DiskMeter, Flushing, fullness, LastStart, versionText } from "../components/broker_health.js";
 import { Fact, Facts, Warnings, Liveness, Loading, Notes } from "../components/status.js";
 import { Table } from "../components/table.js";
 import { OneBroker } from "./broker.js";
@@ -46,7 +46,7 @@ function AllBrokers() {
   const columns = [
     { key: "broker", name: t("brokers.broker"), value: (row) => row.broker, cell: (row) => html`<a href=${path`/brokers/${row.broker}`}>${row.broker}</a>${row.problem && html` <span class="badge bad">${t("brokers.gone")}</span>`}${row.health.refusal && html` <span class="badge bad">${t("brokers.noWrites")}</span>`}` },
     { key: "cluster", name: t("brokers.cluster"), value: (row) => row.cluster },
-    { key: "version", name: t("brokers.version"), value: (row) => release(row.version) },
+    { key: "version", name: t("brokers.version"), value: (row) => versionText(row.product, row.version) },
     { key: "up", name: t("brokers.up"), number: true, value: (row) => row.up_ms, cell: (row) => duration(row.up_ms) },
     { key: "in", name: t("brokers.in"), number: true, value: (row) => row.in_tps, cell: (row) => html`<${Sparkline} values=${history.current.get(row.broker) || []} width=${64} says=${t("brokers.lately", { broker: row.broker })} /> ${rate(row.in_tps)}` },
     { key: "out", name: t("brokers.out"), number: true, value: (row) => row.out_tps, cell: (row) => rate(row.out_tps) },

@@ -7,6 +7,7 @@ import { title } from "../app/shell.js";
 import { t } from "../app/i18n.js";
 import { Command } from "../components/command.js";
 import { coloursOf, namesOf, withShortNames } from "../components/members.js";
+import { RateHistory } from "../components/rate_history.js";
 import { Empty, Fact, Facts, Warnings, Liveness, Loading, Notes } from "../components/status.js";
 import { GroupTabs } from "../components/group_tabs.js";
 import { Compact } from "./group/compact.js";
@@ -58,7 +59,7 @@ export function Group({ group, query }) {
     ${now && html`<${Shown} group=${group} query=${query} live=${live} now=${now} records=${records} events=${events} stops=${stops} names=${names} colours=${colours} at=${at} go=${go} />`}`;
 }
 
-function Shown({ query, live, now, records, events, stops, names, colours, at, go }) {
+function Shown({ group, query, live, now, records, events, stops, names, colours, at, go }) {
   const newest = events[events.length - 1] ?? null;
   const event = at === null ? newest : eventAt(events, at);
   const picture = useMemo(() => (at === null ? liveGrid(now, records, newest) : pastGrid(records, event, at)), [now, records, at]);
@@ -66,10 +67,9 @@ function Shown({ query, live, now, records, events, stops, names, colours, at, g
   const cells = picture ? picture.members.length * picture.parts.reduce((sum, part) => sum + part.rows.length, 0) : 0;
   const isLarge = cells > MOST_CELLS || (picture?.members.length ?? 0) > MOST_COLUMNS;
   const compact = isLarge || query.form === "compact";
-  const most = Math.max(0, ...now.queue_grids.flatMap((part) => part.lags.map((lag) => lag ?? 0)));
   const chosen = query.member && Object.keys(names).find((id) => names[id] === query.member);
   const shared = {
-    picture, names, colours, most, broadcast: now.broadcast, showRetries: query.retries === "1",
+    picture, names, colours, broadcast: now.broadcast, showRetries: query.retries === "1",
     onRetries: () => goQuery({ retries: query.retries === "1" ? null : "1" }),
   };
   const commands = live.value.commands;
@@ -102,6 +102,7 @@ function Shown({ query, live, now, records, events, stops, names, colours, at, g
       <h2>${t("groups.history")}</h2>
       <${Timeline} events=${events} stops=${stops} at=${at} now=${now.at_ms} names=${names} event=${event} onGo=${go} />
     </section>
+    <${RateHistory} url=${path`/api/groups/${group}/rates`} rateName=${t("groups.rate")} lag />
     <section class="card">
       <h2>${t("groups.rebalanceList")}</h2>
       <${Rebalances} events=${events} names=${names} at=${at} event=${event} onGo=${go} />

@@ -4,7 +4,7 @@ import { time, whole } from "../app/format.js";
 import { html } from "../app/html.js";
 import { title } from "../app/shell.js";
 import { t } from "../app/i18n.js";
-import { heatClass } from "../components/bar.js";
+import { lagClass } from "../components/bar.js";
 import { Empty, Fact, Facts, Liveness, Loading, Notes } from "../components/status.js";
 import { Table } from "../components/table.js";
 import { GroupTabs } from "../components/group_tabs.js";
@@ -26,7 +26,7 @@ export function Offsets({ group, query, about }) {
     ${seen && html`
       <${Facts}>
         <${Fact} name=${t("offsets.lag")} value=${whole(seen.lag)} />
-        <${Fact} name=${t("offsets.queues")} value=${whole(seen.rows.length + seen.omitted)} />
+        <${Fact} name=${t("offsets.queues")} value=${whole(seen.queues)} />
         <${Fact} name=${t("offsets.members")} value=${seen.members.length ? whole(seen.members.length) : t("offsets.nobody")} hint=${seen.members.join(", ")} />
         <${Fact} name=${t("offsets.topics")} value=${seen.topics.join(", ") || "–"} tone="small" />
       <//>
@@ -36,7 +36,6 @@ export function Offsets({ group, query, about }) {
 }
 
 function Rows({ seen }) {
-  const most = Math.max(0, ...seen.rows.map((row) => row.lag));
   return html`
     <section class="card wide-names">
       <h2>${t("offsets.committedOffsets")}</h2>
@@ -47,7 +46,7 @@ function Rows({ seen }) {
           { key: "queue", name: t("offsets.queue"), number: true, value: (row) => row.queue_id },
           { key: "committed", name: t("offsets.committed"), number: true, value: (row) => row.committed, cell: (row) => whole(row.committed) },
           { key: "end", name: t("offsets.end"), number: true, value: (row) => row.end, cell: (row) => whole(row.end) },
-          { key: "lag", name: t("offsets.lag"), number: true, value: (row) => row.lag, cell: (row) => html`<span class=${`heated ${heatClass(row.lag, most)}`}>${whole(row.lag)}</span>` },
+          { key: "lag", name: t("offsets.lag"), number: true, value: (row) => row.lag, cell: (row) => html`<span class=${`heated ${lagClass(row.lag)}`}>${whole(row.lag)}</span>` },
           { key: "consumed", name: t("offsets.handledTo"), value: (row) => row.consumed_at, cell: (row) => time(row.consumed_at) },
         ]} />`}
       ${seen.omitted > 0 && html`<p class="quiet">${t("offsets.omitted", { n: seen.omitted })}</p>`}

@@ -5,7 +5,7 @@ import { html, useMemo, useRef } from "../app/html.js";
 import { title } from "../app/shell.js";
 import { t } from "../app/i18n.js";
 import { Bar } from "../components/bar.js";
-import { release } from "../components/broker_health.js";
+import { versionText } from "../components/broker_health.js";
 import { Chart } from "../components/chart.js";
 import { Command } from "../components/command.js";
 import { Fact, Facts, Liveness, Loading, Notes } from "../components/status.js";
@@ -14,6 +14,7 @@ import { Table } from "../components/table.js";
 const MOST_POINTS = 600;
 
 // The points of the last minutes: all of them with the first event, then one by one.
+/** @returns {[{ current: any }, (value: any) => void]} */
 function usePoints() {
   const points = useRef([]);
   const take = (value) => {
@@ -127,7 +128,7 @@ function Behind({ rows }) {
   const most = Math.max(1, ...rows.map((each) => each.lag));
   const columns = [
     { key: "name", name: t("overview.group"), cell: (row) => html`<a href=${path`/groups/${row.name}`}>${row.name}</a>` },
-    { key: "lag", name: t("overview.waiting"), number: true, cell: (row) => html`<${Bar} value=${row.lag / most} label=${whole(row.lag)} />` },
+    { key: "lag", name: t("overview.lag"), number: true, cell: (row) => html`<${Bar} value=${row.lag / most} label=${whole(row.lag)} />` },
     { key: "rate", name: t("overview.done"), number: true, cell: (row) => rate(row.out_rate) },
     { key: "members", name: t("overview.membersShort"), number: true, cell: (row) => (row.members === 0 ? html`<span class="badge warn">${t("overview.nobody")}</span>` : whole(row.members)) },
   ];
@@ -156,7 +157,7 @@ function Brokers({ rows }) {
   const columns = [
     { key: "name", name: t("overview.broker"), cell: (row) => html`<a href=${path`/brokers/${row.name}`}>${row.name}</a>${row.id ? html` <span class="badge">${t("overview.replica", { id: row.id })}</span>` : ""}` },
     { key: "up", name: t("overview.up"), cell: (row) => (row.problem === null ? html`<span class="badge good">${t("overview.isUp", { time: duration(row.up_ms) })}</span>` : html`<span class="badge bad" title=${row.problem}>${t("overview.silent")}</span>`) },
-    { key: "version", name: t("overview.version"), cell: (row) => release(row.version) ?? NONE },
+    { key: "version", name: t("overview.version"), cell: (row) => versionText(row.product, row.version) ?? NONE },
     { key: "address", name: t("overview.address"), cell: (row) => html`<span class="mono">${row.address}</span>` },
     { key: "in", name: t("overview.in"), number: true, cell: (row) => rate(row.in_rate) },
     { key: "out", name: t("overview.out"), number: true, cell: (row) => rate(row.out_rate) },

@@ -1,17 +1,21 @@
 // One topic: its queues and their skew, its brokers, and its consumer groups.
 import { path, query as asked, useLive } from "../app/api.js";
 import { ago, rate, share, short, time, whole } from "../app/format.js";
-import { html, useMemo } from "../app/html.js";
+import { html, useMemo, useState } from "../app/html.js";
 import { title } from "../app/shell.js";
 import { t } from "../app/i18n.js";
 import { Bar } from "../components/bar.js";
 import { Command } from "../components/command.js";
+import { RateHistory } from "../components/rate_history.js";
 import { Fact, Facts, Warnings, Liveness, Loading, Notes } from "../components/status.js";
 import { Table } from "../components/table.js";
+import { DeleteTopic, SendMessage, TopicSettings } from "./topic_changes.js";
 import { permissionText } from "./topics.js";
 
-export function Topic({ topic }) {
+export function Topic({ topic, about }) {
   title(topic);
+  const [change, setChange] = useState(null);
+  const shared = { topic, about, onClose: () => setChange(null) };
   const live = useLive(path`/api/topics/${topic}/live`);
   const seen = live.value;
   return html`
@@ -22,8 +26,15 @@ export function Topic({ topic }) {
         ${seen && html`<span class=${`pulse ${live.state === "live" ? "live" : ""}`}>${time(seen.at_ms)}</span>`}
         <a class="button" href=${`/messages${asked({ topic })}`}>${t("topics.messagesOf")}</a>
         <a class="button" href=${`/messages${asked({ topic, tail: "1" })}`}>${t("topics.tail")}</a>
+        ${seen?.kind === "users" && html`
+          <button onClick=${() => setChange("send")}>${t("topics.send")}</button>
+          <button onClick=${() => setChange("settings")}>${t("topics.settings")}</button>
+          <button class="bad" onClick=${() => setChange("delete")}>${t("topics.delete")}</button>`}
       </div>
     </div>
+    ${change === "send" && html`<${SendMessage} ...${shared} />`}
+    ${change === "settings" && html`<${TopicSettings} ...${shared} brokers=${seen.brokers} />`}
+    ${change === "delete" && html`<${DeleteTopic} ...${shared} />`}
     <${Liveness} live=${live} />
     ${seen ? html`<${Body} seen=${seen} />` : !live.failure && html`<${Loading} />`}`;
 }
@@ -39,6 +50,7 @@ function Body({ seen }) {
       <${Fact} name=${t("topics.permissions")} value=${[...new Set(seen.brokers.map((each) => permissionText(each.permission)))].join(" · ")} />
     <//>
     ${seen.hot_queue && html`<${Warnings} sentences=${[seen.hot_queue]} />`}
+    <${RateHistory} url=${path`/api/topics/${seen.topic}/rates`} rateName=${t("topics.in")} />
     <${Queues} seen=${seen} />
     <div class="columns">
       <${Readers} seen=${seen} />

@@ -1,17 +1,19 @@
 // The list of topics, by kind: user, dead-letter, retry and system topics.
 import { path, useLive } from "../app/api.js";
 import { ago, duration, rate, short, time, whole } from "../app/format.js";
-import { html, useMemo, useRef } from "../app/html.js";
+import { html, useMemo, useRef, useState } from "../app/html.js";
 import { title } from "../app/shell.js";
 import { t } from "../app/i18n.js";
 import { Command } from "../components/command.js";
 import { Liveness, Loading } from "../components/status.js";
 import { Table } from "../components/table.js";
+import { CreateTopic } from "./topic_changes.js";
 
 const KINDS = ["users", "dead letters", "retry", "system"];
 const NAMED = 3;
 
 // All rows with the first event, then those that changed.
+/** @returns {[{ current: any }, (value: any) => void]} */
 function useRows() {
   const rows = useRef(new Map());
   const take = (value) => {
@@ -23,7 +25,8 @@ function useRows() {
   return [rows, take];
 }
 
-export function Topics({ query }) {
+export function Topics({ query, about }) {
+  const [creates, setCreates] = useState(false);
   title(t("topics.title"));
   const [rows, take] = useRows();
   const live = useLive("/api/topics/live", take);
@@ -31,8 +34,12 @@ export function Topics({ query }) {
   return html`
     <div class="page-head">
       <h1>${t("topics.title")}</h1>
-      ${live.value && html`<p><span class=${`pulse ${live.state === "live" ? "live" : ""}`}>${age(live.value)}</span></p>`}
+      <div class="row">
+        ${live.value && html`<span class=${`pulse ${live.state === "live" ? "live" : ""}`}>${age(live.value)}</span>`}
+        <button class="main" onClick=${() => setCreates(true)}>${t("topics.create")}</button>
+      </div>
     </div>
+    ${creates && html`<${CreateTopic} about=${about} onClose=${() => setCreates(false)} />`}
     <${Liveness} live=${live} />
     ${live.value ? html`<${List} rows=${rows.current} kind=${kind} command=${live.value.command} />` : !live.failure && html`<${Loading} />`}`;
 }

@@ -2,8 +2,8 @@
 import { duration, short, time, whole } from "../../app/format.js";
 import { html, useMemo } from "../../app/html.js";
 import { language, t } from "../../app/i18n.js";
-import { heatClass } from "../../components/bar.js";
-import { rebalanceReason } from "../../components/members.js";
+import { lagClass } from "../../components/bar.js";
+import { rebalanceReason, speaksText } from "../../components/members.js";
 
 const WIDE = 8, WITH_SINCE = 20;
 
@@ -21,7 +21,7 @@ function Head({ member, names, colour, wide }) {
       ${wide && html`
         <span class="about mono">${head?.address || ""}</span>
         <span class="about">${t("groups.nQueues", { n: member.queues })}${member.lag === null ? "" : ` · ${t("groups.lagOf", { lag: short(member.lag) })}`}</span>
-        <span class="about">${head && (head.is_steelyard ? html`<span class="make">Steelyard</span>` : html`<span class="make">${head.language || "?"}</span>`)} ${head?.release || ""}</span>
+        <span class="about">${head && html`<span class="make">${head.is_steelyard ? "Steelyard" : head.language || "?"}</span> ${speaksText(head)}`}</span>
         <span class="badges">${badges}</span>`}
       ${!wide && html`<span class="count" title=${t("groups.nQueues", { n: member.queues })}>${member.queues}</span>`}
     </th>`;
@@ -33,12 +33,12 @@ const Mark = ({ row, colour, broadcast }) => {
 };
 
 // One queue. It is rendered again only if it changed: most do not, twice a second.
-function Row({ row, members, names, colours, most, nobody, broadcast, since, columns }) {
-  const stamp = JSON.stringify([row, columns, heatClass(row.lag, most)]);
+function Row({ row, members, names, colours, nobody, broadcast, since, columns }) {
+  const stamp = JSON.stringify([row, columns, lagClass(row.lag)]);
   return useMemo(() => html`
     <tr data-queue=${row.key}>
       <th scope="row" class="queue mono">${row.queue}</th>
-      <td class=${`number lag ${heatClass(row.lag, most)}`}>${short(row.lag)}</td>
+      <td class=${`number lag ${lagClass(row.lag)}`}>${short(row.lag)}</td>
       ${members.map((member) => html`
         <td key=${member.id} class=${`cell ${member.gone ? "is-gone" : ""}`}>${row.owners.includes(member.id)
           ? html`<${Mark} row=${row} colour=${colours[member.id]} broadcast=${broadcast} />`
@@ -48,7 +48,7 @@ function Row({ row, members, names, colours, most, nobody, broadcast, since, col
     </tr>`, [stamp]);
 }
 
-export function Grid({ picture, names, colours, most, broadcast, showRetries, onRetries }) {
+export function Grid({ picture, names, colours, broadcast, showRetries, onRetries }) {
   const { members } = picture;
   const wide = members.length <= WIDE, since = members.length <= WITH_SINCE;
   const parts = picture.parts.filter((part) => !part.retry);
@@ -61,7 +61,7 @@ export function Grid({ picture, names, colours, most, broadcast, showRetries, on
       <tr class="part"><th scope="rowgroup" colspan=${width}>
         <span class="topic">${part.topic}</span> <span class="quiet">${part.broker} · ${t("groups.nQueues", { n: part.rows.length })}${part.lag === null ? "" : ` · ${t("groups.lagOf", { lag: whole(part.lag) })}`}</span>
       </th></tr>
-      ${part.rows.map((row) => html`<${Row} key=${row.key} row=${row} members=${members} names=${names} colours=${colours} most=${most} nobody=${nobody} broadcast=${broadcast} since=${since} columns=${columns} />`)}
+      ${part.rows.map((row) => html`<${Row} key=${row.key} row=${row} members=${members} names=${names} colours=${colours} nobody=${nobody} broadcast=${broadcast} since=${since} columns=${columns} />`)}
     </tbody>`;
   const folded = retries.reduce((sum, part) => sum + part.rows.length, 0);
   return html`

@@ -92,7 +92,7 @@ export function stateAt(records, at) {
       parts.push({ topic, broker, retry: topic.startsWith("%RETRY%"), rows });
     }
   }
-  parts.sort((a, b) => a.retry - b.retry || a.topic.localeCompare(b.topic) || a.broker.localeCompare(b.broker));
+  parts.sort((a, b) => Number(a.retry) - Number(b.retry) || a.topic.localeCompare(b.topic) || a.broker.localeCompare(b.broker));
   return { members: past[past.length - 1].members, parts };
 }
 

@@ -4,6 +4,7 @@ import { html, useEffect, useState } from "../../app/html.js";
 import { t } from "../../app/i18n.js";
 import { rebalanceReason } from "../../components/members.js";
 
+/** @type {[string, number][]} */
 const SPANS = [["1m", 60e3], ["5m", 300e3], ["1h", 3600e3], ["6h", 6 * 3600e3], ["1d", 86400e3], ["7d", 7 * 86400e3]];
 const ENOUGH = 8, STEP_MS = 900, NEAR = 0.012;
 

@@ -41,7 +41,7 @@ function Grid({ plan, chosen, colours }) {
 
 function Shares({ plan, chosen, colours }) {
   const rows = plan.members.map((member, place) => ({
-    ...member, place, then: chosen.counts[place],
+    ...member, place, later: chosen.counts[place],
     gets: chosen.changes.filter((change) => change.after === place).length,
     gives: chosen.changes.filter((change) => change.before === place).length,
   }));
@@ -50,7 +50,7 @@ function Shares({ plan, chosen, colours }) {
     <${Table} caption=${t("plan.shares")} rows=${rows} rowKey=${(row) => row.id} columns=${[
       { key: "name", name: t("plan.member"), value: (row) => row.name, cell: (row) => html`<${Mark} place=${row.place} colour=${colours[row.name]} /> ${row.name} ${row.change !== "stays" && html`<span class=${`badge ${row.change === "joins" ? "good" : "warn"}`}>${t(`plan.change.${row.change}`)}</span>`}` },
       { key: "now", name: t("plan.now"), number: true, value: (row) => row.queues_now },
-      { key: "then", name: t("plan.then"), number: true, value: (row) => row.then },
+      { key: "then", name: t("plan.then"), number: true, value: (row) => row.later },
       { key: "gets", name: t("plan.gets"), number: true, value: (row) => row.gets },
       { key: "gives", name: t("plan.gives"), number: true, value: (row) => row.gives },
     ]} /></div>`;

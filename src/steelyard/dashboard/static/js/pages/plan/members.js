@@ -24,7 +24,8 @@ export function Members({ plan, chosen, join, leave, colours, onWish }) {
     // The focus stays on the member that was moved by a key.
     if (!focus.current) return;
     const [zone, name] = focus.current;
-    const found = [...document.querySelectorAll(`.zone.${zone} button[data-member]`)].find((each) => each.dataset.member === name);
+    const buttons = /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll(`.zone.${zone} button[data-member]`));
+    const found = [...buttons].find((each) => each.dataset.member === name);
     if (!found) return;
     found.focus();
     focus.current = null;
@@ -83,7 +84,7 @@ const drag = (name) => (event) => {
 
 function Chip({ name, member, isNew = false, place, chosen, colours, does, forward = false, hint, onMove }) {
   const number = place[name] ?? -1;
-  const then = number >= 0 ? chosen?.counts[number] : undefined;
+  const later = number >= 0 ? chosen?.counts[number] : undefined;
   const keys = (event) => {
     if (event.key === (forward ? "ArrowRight" : "ArrowLeft") || (forward && event.key === "Delete")) { event.preventDefault(); onMove(); }
   };
@@ -94,7 +95,7 @@ function Chip({ name, member, isNew = false, place, chosen, colours, does, forwa
         ${isNew && html` <span class="badge good">${t("plan.new")}</span>`}
         ${member && !member.is_steelyard && html` <span class="badge">${t("plan.foreign")}</span>`}
         ${hint && html` <span class="badge warn">${hint}</span>`}</span>
-      <span class="quiet number">${t("plan.nowThen", { now: member?.queues_now ?? 0, then: then ?? "–" })}</span>
+      <span class="quiet number">${t("plan.nowThen", { now: member?.queues_now ?? 0, later: later ?? "–" })}</span>
       ${onMove && html`<button class="plain" data-member=${name} onClick=${onMove} onKeyDown=${keys} aria-label=${`${does}: ${name}`}>${does}</button>`}
     </li>`;
 }
