@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from examples.demo.spark_job import ParquetCount
-from steelyard.cli.shared.units import pluralize
+from steelyard.model.formatting import pluralize
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from examples.demo.spark_process import WindowTable
 from steelyard.balance.assignors.explain import ChangeReason, Explanation, QueueChange, describe_change, explain
 from steelyard.balance.producer.broker_latency import BrokerHealth
 from steelyard.cli.shared.tables import queue_counts, queue_grid
-from steelyard.cli.shared.units import pluralize
 from steelyard.model import Queue
+from steelyard.model.formatting import pluralize
 
 _WIDTH = 80
 _LABEL_WIDTH = 20

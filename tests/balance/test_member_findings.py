@@ -168,7 +168,7 @@ def test_a_queue_that_stalls_with_messages_in_hand_is_reported_once(mode: Consum
     harness.handled(Q1, 0)
     pass_time(harness, 40_000, Q, Q1)
     (reported,) = stalls(harness)
-    assert reported.startswith(f"{ME} of group g has made no progress for 1m in {Q} (offset 0, lag 3)")
+    assert reported.startswith(f"{ME} of group g has made no progress for 1 min in {Q} (offset 0, lag 3)")
     pass_time(harness, 200_000, Q, Q1)
     assert stalls(harness) == [reported], "one handler hangs, however many queues wait for it"
     (finding,) = harness.member.findings()

@@ -40,7 +40,7 @@ def test_a_key_that_gets_more_than_its_share_is_said_in_a_sentence(stage: Browse
         for _ in range(200):
             producer.send(Message("orders", b"x"), key="one customer")
     wrong = page.get_by_role("region", name="Warnings")
-    expect(wrong).to_contain_text("100% of what comes in now, 8.0 times its share")
+    expect(wrong).to_contain_text("100 % of what comes in now, 8.0 times its share")
     expect(wrong).to_contain_text("do many messages have one key?")
     expect(page.get_by_text("7 of 8 queues are empty")).to_be_visible()
     hot = queues.filter(has_text="200 · 100 %")

@@ -168,7 +168,7 @@ QUEUE = Queue("orders", "a", 0)
         (0, None, 1, CheckStatus.OK, "1 member online, no lag"),
         (11, 1, 1, CheckStatus.WARNING, "a lag of 11 messages, more than 10"),
         (101, 1, 1, CheckStatus.CRITICAL, "a lag of 101 messages, more than 100"),
-        (1, 301, 1, CheckStatus.WARNING, "the oldest message has waited for 5m, longer than 5m"),
+        (1, 301, 1, CheckStatus.WARNING, "the oldest message has waited for 5 min 1 s, longer than 5 min"),
         (0, None, 2, CheckStatus.CRITICAL, "only 1 member of 2 is online"),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 from steelyard.broker.options import BrokerOptions
 from steelyard.cli.main import main
 from steelyard.cli.shared.exit_codes import ExitCode
-from steelyard.cli.shared.units import percentile
+from steelyard.cli.shared.output import latency_figures
 from steelyard.client.sync.admin import Admin
 from steelyard.client.sync.producer import Producer
 from steelyard.client.sync.pull_consumer import PullConsumer
@@ -109,9 +109,10 @@ def test_a_broker_that_stores_nothing_is_reported_and_fails(capsys: Captured) ->
         assert "broker-0 answered 13: the message is not acceptable" in found[0]["problem"]
 
 
-def test_percentiles_are_values_that_were_measured() -> None:
-    ordered = [float(number) for number in range(1, 101)]
-    assert [percentile(ordered, each) for each in (1, 50, 99, 100)] == [1.0, 50.0, 99.0, 100.0]
+def test_the_percentile_of_latencies_is_one_that_was_measured() -> None:
+    for count, p99 in ((1, 1), (100, 99), (1_000, 990)):
+        assert latency_figures(range(count, 0, -1))["p99_ms"] == p99
+    assert set(latency_figures([]).values()) == {None}
 
 
 def test_an_export_is_read_again_and_replaced_only_if_wanted(orders: Cluster, capsys: Captured, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """A group is drawn as it is: who has what, what changed between two looks, and what looks wrong."""
 
+from datetime import datetime
 from io import StringIO
 
 from rich.console import Console, RenderableType
@@ -47,7 +48,7 @@ def test_every_queue_has_a_row_with_owner_lag_and_reason() -> None:
 def test_a_queue_without_progress_says_so_before_its_plan() -> None:
     seen = view(FIRST, FIRST, SECOND, SECOND, at_ms=400_000, stuck=QUEUES[1])
     rows = [line.split(maxsplit=5) for line in drawn(group_table(seen))]
-    assert rows[2] == ["orders@broker-0:1", "c1", "-", "1", "-", "no progress for 3m; as STICKY plans it"]
+    assert rows[2] == ["orders@broker-0:1", "c1", "-", "1", "-", "no progress for 3 min 20 s; as STICKY plans it"]
     assert rows[1][5] == "as STICKY plans it"
 
 
@@ -68,7 +69,7 @@ def test_a_narrow_terminal_folds_and_leaves_nothing_out() -> None:
 
 def test_the_first_description_is_the_whole_group() -> None:
     lines = list(changes_between(None, view(FIRST, FIRST, SECOND, SECOND, at_ms=61_005)))
-    assert all(line.startswith("00:01:01.005 ") for line in lines)
+    assert {datetime.fromisoformat(line.split()[0]).timestamp() for line in lines} == {61.005}
     assert "group billing has 2 members and 4 queues of orders" in lines[0]
     assert "c2 has 2 queues" in lines[2]
 

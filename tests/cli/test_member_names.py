@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.client.describe import resolve_member, short_names
 from steelyard.errors import ConsumerOffline
+from steelyard.model.formatting import resolve_member, short_names
 
 _IDS = st.lists(st.from_regex(r"[a-b]@[a-b1](#[1-2]){0,2}(@sy1)?", fullmatch=True), unique=True, max_size=8)
 

@@ -68,7 +68,7 @@ def test_a_plan_shows_what_is_skipped_and_repeated_and_changes_nothing(cluster: 
         plan = await admin.offsets.plan_reset("planned-group", "planned", "last")
         assert plan.moves == (QueueReset(first, 1, 4, 0, 4), QueueReset(second, 0, 4, 0, 4))
         assert (plan.skipped, plan.repeated, plan.members) == (7, 0, 0)
-        assert str(plan) == "group planned-group in planned: 2 queues, skips 7, repeats 0, no members online"
+        assert str(plan) == "group planned-group in planned: 2 queues, skips 7, repeats 0, no member online"
         assert str(plan.moves[0]) == "planned@broker-0:0 from 1 to 4, skips 3"
         assert [row.committed for row in await admin.offsets.list("planned-group", "planned")] == [1, 0]
         back = await admin.offsets.plan_reset("planned-group", "planned", "first")

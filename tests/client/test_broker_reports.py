@@ -64,7 +64,7 @@ def test_of_apache_as_much_is_known_as_it_prints(release: str) -> None:
 def test_a_start_is_reported_in_a_sentence() -> None:
     start = BrokerRecovery("unclosed", 12, 4_096, 40, 1, timedelta(milliseconds=1_260))
     assert str(start) == (
-        "the last process did not close it; 12 messages read again in 1.3 s, 40 bytes cut off, 1 damaged place"
+        "the last process did not close it; 12 messages read again in 1.2 s, 40 bytes cut off, 1 damaged place"
     )
     assert str(BrokerRecovery("closed", 0, 0, 0, 0, None)) == "the last process closed it in order"
 

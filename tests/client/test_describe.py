@@ -72,12 +72,12 @@ def queues(**brokers: list[int]) -> list[QueueOffsets]:
         (queues(a=[3, 0]), "messages are too few to say how evenly they lie: 0 to 3 in a queue"),
         (
             queues(a=[10, 700, 10, 80]),
-            "queue 1 of a has 88% of all messages, 3.5 times its share",
+            "queue 1 of a has 88 % of all messages, 3.5 times its share",
         ),
         (
             queues(a=[100, 100], b=[0, 0]),
             (
-                "queue 0 of a has 50% of all messages, 2.0 times its share; a has 100% of all messages in 2 of 4 "
+                "queue 0 of a has 50 % of all messages, 2.0 times its share; a has 100 % of all messages in 2 of 4 "
                 "queues; 2 of 4 queues are empty"
             ),
         ),

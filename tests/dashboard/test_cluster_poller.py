@@ -232,13 +232,13 @@ def test_dead_letters_that_grow_are_wrong_and_those_of_today_are_worth_a_look() 
     (first,) = book.snapshot.warnings
     assert (first.subject, first.is_severe) == ("dead letters", False)
     assert first.sentence.startswith(
-        "group billing has 3 dead letters, the last 30s old; see why: steelyard dead-letters"
+        "group billing has 3 dead letters, the last 30 s old; see why: steelyard dead-letters"
     )
     assert book.snapshot.groups["billing"].dead_letters == 3
     book.record_topic(_dead(5, 119_000), 120_000)
     (then,) = book.snapshot.warnings
     assert then.is_severe
-    assert then.sentence.startswith("group billing gave up 2 messages within the last 1m; it has 5 dead letters; ")
+    assert then.sentence.startswith("group billing gave up 2 messages within the last 1 min; it has 5 dead letters; ")
 
 
 def test_a_topic_knows_who_reads_it_and_whether_it_is_busy() -> None:
@@ -292,7 +292,7 @@ def test_a_broker_that_signed_off_is_missed_until_it_is_back_or_an_hour_is_over(
     book.record_brokers([_flow(0)], 61_000)
     (sentence,) = missed(book)
     assert sentence.startswith(
-        "broker broker-b: it was last registered at the name servers 1m ago: its messages cannot"
+        "broker broker-b: it was last registered at the name servers 1 min ago: its messages cannot"
     )
     book.record_brokers([_flow(0), _flow(0, broker="broker-b")], 63_000)
     assert missed(book) == []

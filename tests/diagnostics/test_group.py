@@ -86,8 +86,8 @@ def test_a_member_that_makes_no_progress_is_named_with_its_queues_and_the_oldest
     (finding,) = stuck_queues("billing", waiting, owners, 200_000)
     assert finding.kind == "stuck: c1"
     assert finding.message == (
-        "c1 of group billing has made no progress for 3m in orders@broker-a:0, orders@broker-a:1 (2 queues, lag 7), "
-        "and the oldest waiting message is 3m old"
+        "c1 of group billing has made no progress for 3 min in orders@broker-a:0, orders@broker-a:1 (2 queues, lag 7), "
+        "and the oldest waiting message is 3 min old"
     )
     assert dict(finding.evidence) == {"seconds_since_progress": 180, "lag": 7, "oldest_seconds": 180}
     assert finding.severity is Severity.WARNING, "a slow handler looks the same"
@@ -103,7 +103,10 @@ def test_a_lag_that_grows_through_three_samples_is_reported_and_a_burst_is_not()
     for at_ms, lag in ((0, 0), (30_000, 300), (60_000, 400), (61_000, 500), (119_000, 800)):
         samples = next_lag_samples(samples, at_ms, lag)
         assert not growing_lag("billing", samples)
-    for at_ms, lag, grown in ((120_000, 900, "0 to 900 messages in 2m"), (190_000, 2_000, "0 to 2,000 messages in 3m")):
+    for at_ms, lag, grown in (
+        (120_000, 900, "0 to 900 messages in 2 min"),
+        (190_000, 2_000, "0 to 2,000 messages in 3 min"),
+    ):
         samples = next_lag_samples(samples, at_ms, lag)
         (finding,) = growing_lag("billing", samples)
         assert f"grew from {grown}" in finding.message
@@ -122,11 +125,11 @@ def test_a_group_without_members_is_reported_if_messages_wait_for_one() -> None:
 def test_dead_letters_are_news_for_a_day_and_worse_while_they_grow() -> None:
     now = datetime(2026, 11, 1, 12, tzinfo=UTC)
     (finding,) = dead_letters("billing", 3, now - timedelta(hours=2), now)
-    assert finding.message == "group billing has 3 dead letters, the last 2h old"
+    assert finding.message == "group billing has 3 dead letters, the last 2 h old"
     assert finding.severity is Severity.WARNING
     (growing,) = dead_letters("billing", 3, now, now, growth=2, span_s=600)
     assert growing.severity is Severity.ERROR
-    assert "gave up 2 messages within the last 10m" in growing.message
+    assert "gave up 2 messages within the last 10 min" in growing.message
     assert not dead_letters("billing", 3, now - timedelta(days=2), now)
 
 

@@ -36,8 +36,8 @@ _GROUP, _TOPIC = "billing", "orders"
 _CHANGING = (
     (re.compile(r"127\.0\.0\.1:\d+"), "10.0.0.1:10911"),
     (re.compile(r"\b\d{1,3}(\.\d+){3}@(\w[\w-]*)#[\w#@]+"), r"\2"),
+    (re.compile(r"\b(for|last|is|in) [\d.]+ (?:ms|s|min|h|d)(?: \d+ (?:s|min|h))?(?= in | old|:)"), r"\1 3 min"),
     (re.compile(r"\b[\d,]+ ms\b"), "800 ms"),
-    (re.compile(r"\b\d+[smhd]\b"), "3m"),
     (re.compile(r"\b[\d.]+ messages/s"), "2.5 messages/s"),
     (re.compile(r"it does not report its state \(.*\)"), "it does not report its state (the connection broke)"),
     (re.compile(r"grew from \d+ to \d+ messages"), "grew from 10 to 900 messages"),

@@ -290,13 +290,13 @@ STUCK = replace(FACTS, at_ms=90_000, waiting={QUEUE: WaitingQueue(QUEUE, 0, 5, 3
         (
             GroupHealthFacts(view(3, STUCK)),
             Severity.WARNING,
-            "no progress for 1m in orders@a:0 (offset 5, lag 3), and the oldest waiting message is 5m old",
+            "no progress for 1 min 30 s in orders@a:0 (offset 5, lag 3), and the oldest waiting message is 5 min old",
         ),
         (GroupHealthFacts(view(3, replace(STUCK, at_ms=30_000))), Severity.OK, "a lag of 3 messages"),
         (
             GroupHealthFacts(view(), dead=2, died_at=NOW - timedelta(minutes=3)),
             Severity.WARNING,
-            "2 dead letters, the last 3m old ->",
+            "2 dead letters, the last 3 min old ->",
         ),
         (
             GroupHealthFacts(view(), dead=2, died_at=NOW - timedelta(days=3)),

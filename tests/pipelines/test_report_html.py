@@ -13,9 +13,8 @@ from pyarrow import parquet
 from steelyard.model import Queue
 from steelyard.pipelines.report.contents import KeyInQueue, KeyLoad, QueueLoad, ReportContents, TopicTraffic
 from steelyard.pipelines.report.fact_table import FACT_SCHEMA, fact_table
-from steelyard.pipelines.report.formatting import MAX_TIMESTAMP_MS
 from steelyard.pipelines.report.html_report import render_page
-from steelyard.pipelines.report.ownership import OwnershipEvent
+from steelyard.pipelines.report.ownership import MAX_TIMESTAMP_MS, OwnershipEvent
 from steelyard.pipelines.report.rebalance_history import build_history
 from tests.pipelines.report_contents import START_MS, busy_contents, queues_of, traffic_of
 
@@ -135,10 +134,10 @@ def test_the_page_shows_moves_gaps_and_overlaps() -> None:
     )
     text = render_page(study)
     rows = [re.findall(r"<td[^>]*>([^<]*)</td>", row) for row in re.findall(r"<tr>(.*?)</tr>", text)]
-    assert ["2026-11-01 08:01:00.250", "broker-b:1", "c1", "c2", "400 ms"] in rows
-    assert ["2026-11-01 08:00:00.000", "c1 joined", "1", "0", "0"] in rows
-    assert ["2026-11-01 08:01:00.000", "c2 joined", "2", "2", "1"] in rows
-    assert ["2026-11-01 08:01:00.250", "broker-a:0", "c1", "c2", "250 ms", "c1 is busy"] in [row[:6] for row in rows]
+    assert ["2026-11-01T08:01:00.250Z", "broker-b:1", "c1", "c2", "400 ms"] in rows
+    assert ["2026-11-01T08:00:00.000Z", "c1 joined", "1", "0", "0"] in rows
+    assert ["2026-11-01T08:01:00.000Z", "c2 joined", "2", "2", "1"] in rows
+    assert ["2026-11-01T08:01:00.250Z", "broker-a:0", "c1", "c2", "250 ms", "c1 is busy"] in [row[:6] for row in rows]
     assert "Rebalances: 2 queues moved, and the minimum of even plans is 1" in text
     assert "Hand-overs: median gap 125 ms, maximum 250 ms" in text
 

@@ -10,7 +10,7 @@ from steelyard.broker.consumer_registry import ConsumerGroup, GroupMember, Heart
 from steelyard.broker.group_warnings import find_warnings
 from steelyard.broker.rebalance_history import MembershipEvent
 from steelyard.broker.state import BrokerCoreState
-from steelyard.model.number_text import pluralize
+from steelyard.model.formatting import pluralize
 from steelyard.wire.codes import RequestCode
 from steelyard.wire.command import CloseConnection, Peer
 from steelyard.wire.headers.common import GroupRequest

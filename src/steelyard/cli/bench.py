@@ -15,7 +15,7 @@ from steelyard.cli.shared.output import Output
 from steelyard.cli.shared.parameters import option
 from steelyard.cli.shared.terminal import print_error, stderr_warnings, stop_on_signals
 from steelyard.errors import ConfigurationError
-from steelyard.model.number_text import pluralize
+from steelyard.model.formatting import pluralize
 from steelyard.model.time_text import parse_duration_s
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from steelyard.client.producer.producer import Producer
 from steelyard.client.pull_consumer.pull_consumer import PullConsumer
 from steelyard.errors import ConfigurationError, PartlySent, SteelyardError
 from steelyard.model import Message
-from steelyard.model.number_text import pluralize
+from steelyard.model.formatting import pluralize
 
 if TYPE_CHECKING:
     from steelyard.cli.shared.terminal import StopSignal

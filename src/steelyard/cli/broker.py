@@ -5,6 +5,7 @@ broker restarts or changes a topic; the broker's own setting ``brokerPermission=
 """
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,20 +21,13 @@ from steelyard.cli.shared.options import (
     TopicOption,
     YesOption,
     confirm,
+    parse_pairs,
 )
 from steelyard.cli.shared.output import Output, TableColumn, columns, fields_of
 from steelyard.cli.shared.parameters import argument, option
 from steelyard.cli.shared.terminal import print_note
-from steelyard.cli.shared.units import (
-    format_age,
-    format_bytes,
-    format_percent,
-    format_uptime,
-    parse_pairs,
-    pluralize,
-)
-from steelyard.diagnostics.servers import format_release
 from steelyard.errors import ConfigurationError
+from steelyard.model.formatting import format_bytes, format_duration, format_percent, format_release, pluralize
 from steelyard.model.reserved_names import is_system_group
 
 if TYPE_CHECKING:
@@ -70,7 +64,7 @@ def _list_brokers(admin: "Admin", out: Output, cluster: ClusterOption = None) ->
     brokers = [each for each in admin.brokers.list() if cluster in (None, each.cluster)]
     shown = columns(
         *("broker", "cluster", "address", "version", "#up", "#in_tps:in/s", "#out_tps:out/s", "#disk_used:disk"),
-        up=format_uptime,
+        up=format_duration,
         in_tps="{:.1f}".format,
         out_tps="{:.1f}".format,
         disk_used=format_percent,
@@ -141,7 +135,7 @@ def _broker_texts(state: "BrokerRuntime") -> dict[str, object]:
         "cluster": state.server.cluster,
         "address": state.server.address,
         "version": state.version and format_release(state.version),
-        "up": state.up and format_uptime(state.up),
+        "up": state.up and format_duration(state.up),
         "started": state.started_at,
         "stored": _rate_text(state.put, state.stored_today),
         "delivered": _rate_text(state.delivered, state.delivered_today),
@@ -267,10 +261,14 @@ def _show_broker_lag(
         columns(
             *("group", "topic", *(["#queue_id:queue"] if queues else []), "#end", "#committed", "#lag", "#in_flight"),
             "consumed_at:last consumed",
-            consumed_at=format_age,
+            consumed_at=_format_age,
         ),
         [row for row in rows if over is None or int(str(row["lag"])) > over],
     )
+
+
+def _format_age(then: datetime) -> str:
+    return f"{format_duration(max(timedelta(), datetime.now(UTC) - then))} ago"
 
 
 def _lag_row(several: "list[GroupLag]", **which: int) -> dict[str, object]:

@@ -17,19 +17,16 @@ from steelyard.client.admin.brokers import BrokerStatus
 from steelyard.client.admin.group_description import GroupDescription
 from steelyard.client.admin.topics import TopicDescription
 from steelyard.client.cluster_facts import broker_facts
-from steelyard.client.describe import short_names, shorten_ids
-from steelyard.diagnostics.group import count_text
 from steelyard.diagnostics.servers import (
     DiskLimits,
     NameServerFacts,
     diagnose_brokers,
     diagnose_name_servers,
-    format_release,
 )
 from steelyard.diagnostics.topic import measure_skew
 from steelyard.model import Permission, QueueCounts
 from steelyard.model.finding import Finding, Severity
-from steelyard.model.time_text import format_duration
+from steelyard.model.formatting import format_duration, format_release, pluralize, short_names, shorten_ids
 
 
 class CheckStatus(IntEnum):
@@ -224,7 +221,7 @@ def evaluate_cluster(
     if any(each.works for each in name_servers):
         reasons += _reasons_of(diagnose_brokers(list(map(broker_facts, brokers)), disk=limits))
         if len(up) < min_brokers:
-            reasons.append(_critical(f"only {count_text(len(up), 'broker')} of {min_brokers} {_is_or_are(len(up))} up"))
+            reasons.append(_critical(f"only {pluralize(len(up), 'broker')} of {min_brokers} {_is_or_are(len(up))} up"))
     versions = sorted({format_release(each.version) for each in up if each.version})
     fullest = max((each.disk_used for each in up if each.disk_used is not None), default=None)
     metrics = [
@@ -236,9 +233,9 @@ def evaluate_cluster(
         metrics.append(CheckMetric("disk", round(fullest * 100, 2), "%", disk))
     metrics.append(CheckMetric("in_tps", round(sum(each.put_tps or 0.0 for each in up), 2)))
     metrics.append(CheckMetric("out_tps", round(sum(each.get_tps or 0.0 for each in up), 2)))
-    names = f"{count_text(len(name_servers), 'name server')}{' that agree' if len(name_servers) > 1 else ''}"
+    names = f"{pluralize(len(name_servers), 'name server')}{' that agree' if len(name_servers) > 1 else ''}"
     release = f", release {versions[0]}" if versions else ""
-    ok_text = f"{count_text(len(up), 'broker')} of {len(brokers)} answer{'s' if len(up) == 1 else ''}, {names}{release}"
+    ok_text = f"{pluralize(len(up), 'broker')} of {len(brokers)} answer{'s' if len(up) == 1 else ''}, {names}{release}"
     return CheckResult("cluster", ok_text, tuple(reasons), tuple(metrics))
 
 
@@ -250,7 +247,7 @@ def evaluate_group(
     age_s = 0.0 if oldest is None else round(oldest.total_seconds(), 3)
     reasons = []
     if members is not None and there < members:
-        who = "no member is" if not there else f"only {count_text(there, 'member')} of {members} {_is_or_are(there)}"
+        who = "no member is" if not there else f"only {pluralize(there, 'member')} of {members} {_is_or_are(there)}"
         reasons.append(_critical(f"{who} online"))
     if (limit := lag.exceeded(view.lag)) is not None:
         reasons.append(CheckReason(lag.status_of(view.lag), f"{_lag_text(view.lag)}, more than {limit:,.0f}"))
@@ -269,7 +266,7 @@ def evaluate_group(
         CheckMetric("findings", len(view.findings)),
     )
     age_text = f", the oldest waiting for {format_duration(age_s)}" if view.lag else ""
-    ok_text = f"{count_text(there, 'member') if there else 'no member'} online, {_lag_text(view.lag)}{age_text}"
+    ok_text = f"{pluralize(there, 'member') if there else 'no member'} online, {_lag_text(view.lag)}{age_text}"
     return CheckResult(f"group {view.group}", ok_text, tuple(reasons), metrics)
 
 
@@ -287,7 +284,7 @@ def add_dead_letters(result: CheckResult, dead: int, limits: Thresholds) -> Chec
     reasons = result.reasons
     if (limit := limits.exceeded(dead)) is not None:
         reasons += (
-            CheckReason(limits.status_of(dead), f"it has {count_text(dead, 'dead letter')}, more than {limit:,.0f}"),
+            CheckReason(limits.status_of(dead), f"it has {pluralize(dead, 'dead letter')}, more than {limit:,.0f}"),
         )
     return replace(
         result, reasons=reasons, metrics=(*result.metrics, CheckMetric("dead_letters", dead, thresholds=limits))
@@ -307,7 +304,7 @@ def evaluate_topic(view: TopicDescription, *, skew: Thresholds, brokers: int = 0
     if writable and closed:
         reasons.append(_warning(f"it cannot be written to on {', '.join(closed)}"))
     if len(view.counts) < brokers:
-        reasons.append(_critical(f"only {count_text(len(view.counts), 'broker')} of {brokers} have it"))
+        reasons.append(_critical(f"only {pluralize(len(view.counts), 'broker')} of {brokers} have it"))
     weighed = measure_skew({each.queue: each.messages for each in view.queues})
     times = round(weighed.ratio, 2) if weighed.mean >= _MIN_PER_QUEUE else 1.0
     if (limit := skew.exceeded(times)) is not None:
@@ -321,10 +318,10 @@ def evaluate_topic(view: TopicDescription, *, skew: Thresholds, brokers: int = 0
         CheckMetric("skew", times, thresholds=skew),
     )
     ok_text = (
-        f"{count_text(writable, 'queue')} to write and {readable} to read on {count_text(len(view.counts), 'broker')}"
+        f"{pluralize(writable, 'queue')} to write and {readable} to read on {pluralize(len(view.counts), 'broker')}"
     )
     return CheckResult(
-        f"topic {view.name}", f"{ok_text}, {count_text(view.messages, 'message')}", tuple(reasons), metrics
+        f"topic {view.name}", f"{ok_text}, {pluralize(view.messages, 'message')}", tuple(reasons), metrics
     )
 
 
@@ -345,7 +342,7 @@ def evaluate_send(topic: str | None, trips: Sequence[RoundTrip], *, took: Thresh
     back = [each for each in trips if each.problem is None]
     metrics = tuple(_round_trip_metrics(back, took))
     slowest = max((each.round_trip_ms for each in back), default=0.0)
-    ok_text = f"{count_text(len(back), 'round trip')}, the slowest in {slowest:.0f} ms"
+    ok_text = f"{pluralize(len(back), 'round trip')}, the slowest in {slowest:.0f} ms"
     return CheckResult(f"send {topic}" if topic else "send", ok_text, tuple(reasons), metrics)
 
 
@@ -358,7 +355,7 @@ def _round_trip_metrics(back: Sequence[RoundTrip], took: Thresholds) -> Iterator
 
 
 def _lag_text(lag: int) -> str:
-    return "no lag" if not lag else f"a lag of {count_text(lag, 'message')}"
+    return "no lag" if not lag else f"a lag of {pluralize(lag, 'message')}"
 
 
 def _is_or_are(number: int) -> str:

@@ -28,7 +28,6 @@ from steelyard.cli.check_rules import (
 )
 from steelyard.cli.shared.exit_codes import ExitCode, exit_code_for
 from steelyard.cli.shared.terminal import stderr_warnings, stop_on_signals
-from steelyard.cli.shared.units import pluralize
 from steelyard.client.admin import Admin
 from steelyard.client.admin.admin_session import gather_limited
 from steelyard.client.cluster_facts import describe_settled_group, probe_name_servers
@@ -36,6 +35,7 @@ from steelyard.client.producer.producer import Producer
 from steelyard.diagnostics import thresholds
 from steelyard.errors import ConfigurationError, SteelyardError
 from steelyard.model import Message, Permission, Queue, StoredMessage
+from steelyard.model.formatting import format_time, pluralize
 from steelyard.model.time_text import parse_duration_s
 
 if TYPE_CHECKING:
@@ -252,7 +252,7 @@ def _run_repeatedly(
             code, checks = int(result.status), checks + 1
             if out.is_table:
                 for line in changed_lines(result, before):
-                    out.print_result(f"{at:%H:%M:%S} {line}")
+                    out.print_result(f"{format_time(at)} {line}")
             else:
                 was = before.get(result.subject)
                 out.print_object({"at": at, "was": None if was is None else was.name.lower(), **result.as_json()})

@@ -13,13 +13,12 @@ from click.exceptions import Exit
 
 from steelyard.cli.shared.commands import CommandGroup
 from steelyard.cli.shared.exit_codes import ExitCode
-from steelyard.cli.shared.options import BrokersOption, ClusterOption, TopicOption, YesOption, confirm
-from steelyard.cli.shared.output import Output, columns, fields_of, to_json_value
+from steelyard.cli.shared.options import BrokersOption, ClusterOption, TopicOption, YesOption, confirm, parse_pairs
+from steelyard.cli.shared.output import Output, columns, fields_of, latency_figures, to_json_value
 from steelyard.cli.shared.parameters import argument, option
 from steelyard.cli.shared.terminal import ProgressLine, print_note
-from steelyard.cli.shared.units import format_percent, format_uptime, parse_pairs, percentile
-from steelyard.diagnostics.servers import format_release
 from steelyard.errors import BrokerNotFound, ConfigurationError, SteelyardError, file_error
+from steelyard.model.formatting import format_duration, format_percent, format_release
 
 if TYPE_CHECKING:
     from steelyard.client.admin.brokers import BrokerThroughput
@@ -49,7 +48,7 @@ def _show_cluster(admin: "Admin", out: Output) -> None:
             in_tps=_rate_text,
             out_tps=_rate_text,
             disk_used=format_percent,
-            up=format_uptime,
+            up=format_duration,
         ),
         map(_broker_row, brokers),
     )
@@ -180,17 +179,8 @@ def _measure_broker(admin: "Admin", broker: str, count: int, size: int) -> dict[
                 break
         progress.update(lambda: f"{broker}: {len(took_ms)} of {count}")
     progress.clear()
-    took_ms.sort()
-    return {
-        "broker": broker,
-        "sent": len(took_ms),
-        "failed": failed,
-        "min_ms": took_ms[0] if took_ms else None,
-        "avg_ms": sum(took_ms) / len(took_ms) if took_ms else None,
-        "p99_ms": percentile(took_ms, 99) if took_ms else None,
-        "max_ms": took_ms[-1] if took_ms else None,
-        "problem": problem,
-    }
+    sent = {"broker": broker, "sent": len(took_ms), "failed": failed}
+    return {**sent, **latency_figures(took_ms), "problem": problem}
 
 
 @app.subcommand("export", "steelyard cluster export --to backup")

@@ -22,9 +22,9 @@ from steelyard.cli.shared.options import (
 )
 from steelyard.cli.shared.output import Output, OutputFormat, columns, fields_of
 from steelyard.cli.shared.parameters import argument, option
-from steelyard.cli.shared.terminal import ProgressLine, print_note, printable
-from steelyard.cli.shared.units import format_time, pluralize
+from steelyard.cli.shared.terminal import ProgressLine, print_note
 from steelyard.errors import ConfigurationError, SteelyardError
+from steelyard.model.formatting import format_time, pluralize, printable
 from steelyard.model.time_text import parse_time
 
 if TYPE_CHECKING:
@@ -235,7 +235,8 @@ def _end_offsets(admin: "Admin", group: str, start: datetime | None) -> "dict[Qu
 def _print_preview(rows: Iterable[Mapping[str, object]], count: int) -> None:
     for row in rows:
         tried = pluralize(int(str(row["attempts"])), "attempt")
-        resent = f", resent at {row['resent_at']:%Y-%m-%d %H:%M:%S} UTC" if row["resent_at"] else ""
+        at = row["resent_at"]
+        resent = f", resent at {format_time(at)}" if isinstance(at, datetime) else ""
         print_note(f"{row['message_id']} to {row['to']}, given up after {tried}{resent}: {row['beginning']}")
     if count > _PREVIEW_ROWS:
         print_note(f"and {count - _PREVIEW_ROWS} more, which --dry-run lists")

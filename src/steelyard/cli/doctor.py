@@ -19,7 +19,8 @@ from steelyard.cli.shared.exit_codes import ExitCode
 from steelyard.cli.shared.options import ClientOptions, GroupOption
 from steelyard.cli.shared.output import Output, columns, finding_values
 from steelyard.cli.shared.parameters import option
-from steelyard.cli.shared.terminal import make_console, print_note, printable, stderr_warnings
+from steelyard.cli.shared.terminal import make_console, print_note, stderr_warnings
+from steelyard.model.formatting import pluralize, printable, short_names, shorten_ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -85,7 +86,6 @@ def diagnose(here: "MachineFacts", seen: "ClusterFacts") -> "Iterator[Finding]":
 
 
 def _about_topics(seen: "ClusterFacts") -> "Iterator[Finding]":
-    from steelyard.diagnostics.group import count_text
     from steelyard.diagnostics.servers import ok
     from steelyard.diagnostics.topic import diagnose_topic
 
@@ -98,14 +98,13 @@ def _about_topics(seen: "ClusterFacts") -> "Iterator[Finding]":
             "topics", "there is none yet; the first message of a topic creates it, or: steelyard topic create NAME"
         )
     elif not bad:
-        yield ok("topics", f"{count_text(len(seen.topics), 'topic')}, with queues to write and to read")
+        yield ok("topics", f"{pluralize(len(seen.topics), 'topic')}, with queues to write and to read")
 
 
 def _about_groups(seen: "ClusterFacts") -> "Iterator[Finding]":
     from msgspec.structs import replace
 
-    from steelyard.client.describe import short_names, shorten_ids
-    from steelyard.diagnostics.group import count_text, dead_letters
+    from steelyard.diagnostics.group import dead_letters
     from steelyard.diagnostics.servers import ok
     from steelyard.model.finding import Finding, Severity
 
@@ -119,10 +118,10 @@ def _about_groups(seen: "ClusterFacts") -> "Iterator[Finding]":
         for note in view.notes:
             yield Finding("note", shorten_ids(note, names), Severity.WARNING, subject)
         if not found and not view.notes:
-            lag = f"a lag of {count_text(view.lag, 'message')}" if view.lag else "no lag"
-            members = count_text(len(view.members), "member") if view.members else "no member"
-            dead = f", {count_text(each.dead, 'dead letter')}" if each.dead else ""
-            yield ok(subject, f"{members} online, {count_text(len(view.queues), 'queue')}, {lag}{dead}")
+            lag = f"a lag of {pluralize(view.lag, 'message')}" if view.lag else "no lag"
+            members = pluralize(len(view.members), "member") if view.members else "no member"
+            dead = f", {pluralize(each.dead, 'dead letter')}" if each.dead else ""
+            yield ok(subject, f"{members} online, {pluralize(len(view.queues), 'queue')}, {lag}{dead}")
     for what, step in seen.not_there:
         yield Finding("not found", what.rstrip("."), subject="group", next_step=step)
     for sentence in seen.left_out:

@@ -25,13 +25,14 @@ from steelyard.cli.shared.options import (
     TopicArgument,
     YesOption,
     confirm,
+    parse_pairs,
 )
 from steelyard.cli.shared.output import Output, OutputFormat, columns, fields_of, finding_values
 from steelyard.cli.shared.parameters import argument, option
 from steelyard.cli.shared.terminal import print_note
-from steelyard.cli.shared.units import format_time, parse_pairs, pluralize
 from steelyard.errors import ConfigurationError
-from steelyard.model.time_text import format_duration, parse_duration_s
+from steelyard.model.formatting import format_duration, format_time, pluralize
+from steelyard.model.time_text import parse_duration_s
 
 if TYPE_CHECKING:
     from steelyard.client.admin.group_config import GroupChange, GroupChangePlan, GroupConfig

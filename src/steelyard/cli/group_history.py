@@ -6,14 +6,14 @@ is asked again. People see short names of members, programs their ids.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from steelyard.cli.shared.options import ClientOptions, GroupArgument
 from steelyard.cli.shared.output import Output, OutputFormat, columns
 from steelyard.cli.shared.parameters import option
-from steelyard.cli.shared.terminal import make_console, printable, stop_on_signals
-from steelyard.cli.shared.units import pluralize
+from steelyard.cli.shared.terminal import make_console, stop_on_signals
 from steelyard.errors import ConfigurationError, RequestNotSupported, TransportError
+from steelyard.model.formatting import format_duration, format_time, pluralize, printable, short_names, shorten_ids
 from steelyard.model.time_text import parse_time
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _print_history(out: Output, history: "Sequence[RebalanceRecord]") -> None:
 
         for last in group_rebalances(history)[-1:]:
             make_console().print(
-                f"the last rebalance took {last.duration_ms} ms: {pluralize(last.moved, 'queue')} moved"
+                f"the last rebalance took {_span_text(last.duration_ms)}: {pluralize(last.moved, 'queue')} moved"
                 f"{'' if last.least is None else f', {last.least} had to'}",
                 soft_wrap=True,
             )
@@ -117,8 +117,6 @@ def _history_rows(
 def _record_rows(
     records: "list[RebalanceRecord]", *, short: bool, seen: SeenMemberChanges
 ) -> Iterator[dict[str, object]]:
-    from steelyard.client.describe import short_names, shorten_ids
-
     ids = {name for record in records for name in _member_ids(record)}
     names = short_names(ids) if short else {name: name for name in ids}
     for record in records:
@@ -146,7 +144,8 @@ def _record_rows(
             )
         rest = record.rebalance
         if rest is not None and (rest.moved or not short):
-            yield _history_row(record, record.at, "at rest", why=f"{rest.moved} moved in {rest.duration_ms} ms")
+            why = f"{rest.moved} moved in {_span_text(rest.duration_ms)}"
+            yield _history_row(record, record.at, "at rest", why=why)
 
 
 def _member_ids(record: "RebalanceRecord") -> Iterator[str]:
@@ -180,17 +179,16 @@ def _history_line(row: Mapping[str, object]) -> str:
     """Return a row as one line, for --follow."""
     gap, queue, why = row["gap_ms"], row["queue"], row["why"]
     owners = " -> ".join(str(row[key] or "nobody") for key in ("from", "to")) if queue else row["to"]
-    words = [_clock_text(row["at"]), row["what"], queue, owners, None if gap is None else f"after {gap} ms"]
+    words = [_clock_text(row["at"]), row["what"], queue, owners, None if gap is None else f"after {_span_text(gap)}"]
     return " ".join(str(word) for word in words if word is not None) + (f": {why}" if why else "")
 
 
+def _span_text(span_ms: Any) -> str:
+    return format_duration(span_ms / 1_000)
+
+
 def _clock_text(at: object) -> str:
-    """Return a local time to the millisecond; with its day if that is not today."""
-    if not isinstance(at, datetime):
-        return str(at)
-    here = at.astimezone()
-    day = "" if here.date() == datetime.now(here.tzinfo).date() else f"{here:%m-%d} "
-    return f"{day}{here:%H:%M:%S}.{here.microsecond // 1000:03d}"
+    return format_time(at, precision="milliseconds") if isinstance(at, datetime) else str(at)
 
 
-_COLUMNS = columns("#at", "what", "queue", "from", "to", "#gap_ms:gap", "why", at=_clock_text, gap_ms="{} ms".format)
+_COLUMNS = columns("#at", "what", "queue", "from", "to", "#gap_ms:gap", "why", at=_clock_text, gap_ms=_span_text)

@@ -12,14 +12,12 @@ from rich.text import Text
 
 from steelyard.balance.assignors.explain import ChangeReason, Explanation, describe_change, explain
 from steelyard.cli.shared.tables import UNOWNED_MARK, make_table, member_mark
-from steelyard.cli.shared.terminal import make_console, printable, stop_on_signals
-from steelyard.cli.shared.units import format_time
+from steelyard.cli.shared.terminal import make_console, stop_on_signals
 from steelyard.client.admin.group_description import GroupDescription, GroupQueue, dry_run_rebalance
-from steelyard.client.describe import short_names, shorten_ids
 from steelyard.client.sync.admin import Admin
 from steelyard.errors import SteelyardError, TransportError
 from steelyard.model import Queue
-from steelyard.model.time_text import format_duration
+from steelyard.model.formatting import format_duration, format_time, printable, short_names, shorten_ids
 
 if TYPE_CHECKING:
     from steelyard.client.config import ClientConfig
@@ -61,8 +59,7 @@ def _grid_state(view: GroupDescription) -> tuple[object, ...]:
 
 def changes_between(before: GroupDescription | None, view: GroupDescription) -> Iterator[str]:
     """Yield a line for each change: members, owners of queues, and what looks wrong."""
-    at = datetime.fromtimestamp(view.at_ms / 1000, UTC)
-    stamp = f"{at:%H:%M:%S}.{view.at_ms % 1000:03d}"
+    stamp = format_time(datetime.fromtimestamp(view.at_ms / 1000, UTC), precision="milliseconds")
     words = str(view).splitlines() if before is None else _change_texts(before, view)
     views = (view,) if before is None else (before, view)
     names = short_names(name for each in views for name in each.owned())

@@ -12,7 +12,7 @@ from steelyard.cli.shared.options import GroupArgument, MemberArgument
 from steelyard.cli.shared.output import Output, OutputFormat, columns, fields_of
 from steelyard.cli.shared.parameters import option
 from steelyard.cli.shared.terminal import print_note
-from steelyard.cli.shared.units import format_time
+from steelyard.model.formatting import format_time, short_names, shorten_ids
 
 if TYPE_CHECKING:
     from steelyard.client.sync.admin import Admin
@@ -25,8 +25,6 @@ app = CommandGroup("member", "Show the members of a group.")
 @app.subcommand("ls", "steelyard member ls billing", "steelyard member ls billing --output csv")
 def _list_members(admin: "Admin", out: Output, group: GroupArgument) -> None:
     """List members that are online, with their subscriptions and queues."""
-    from steelyard.client.describe import short_names, shorten_ids
-
     view = admin.groups.describe(group)
     owned = view.owned()
     names = short_names(owned)
@@ -77,7 +75,7 @@ def _show_member(
     The last is the Python stack of the handler with its message, and how long it has had it. For members in Java use
     --stacks.
     """
-    from steelyard.client.describe import short_names
+    from steelyard.model.formatting import short_names
 
     names = short_names(each.id for each in admin.groups.members(group))
     matching = [each for each, name in names.items() if member in (each, name)]

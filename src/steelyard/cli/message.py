@@ -22,11 +22,10 @@ from steelyard.cli.shared.options import (
 from steelyard.cli.shared.output import Output, TableColumn, columns, fields_of
 from steelyard.cli.shared.parameters import argument, option
 from steelyard.cli.shared.terminal import print_note
-from steelyard.cli.shared.units import format_time
 from steelyard.errors import ConfigurationError, NoMessage
 from steelyard.model import Message, StoredMessage
+from steelyard.model.formatting import format_time, pluralize, resolve_member, short_names
 from steelyard.model.message import RESERVED_PROPERTIES
-from steelyard.model.number_text import pluralize
 from steelyard.model.reserved_names import TRACE_TOPIC
 from steelyard.model.time_text import parse_time
 
@@ -258,8 +257,6 @@ def _redeliver_message(
 
     The exit code is 0 if the member succeeds, and 1 if not.
     """
-    from steelyard.client.describe import resolve_member, short_names
-
     message = admin.messages.find(parse_message_id(message_id), topic, opened=False)
     ids = [each.id for each in admin.groups.members(group)]
     result = admin.messages.redeliver(message, group, None if member is None else resolve_member(member, ids))

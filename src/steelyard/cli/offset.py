@@ -22,8 +22,8 @@ from steelyard.cli.shared.options import (
 from steelyard.cli.shared.output import Output, columns, fields_of
 from steelyard.cli.shared.parameters import argument, option
 from steelyard.cli.shared.terminal import print_note
-from steelyard.cli.shared.units import format_time, pluralize
 from steelyard.errors import ConfigurationError
+from steelyard.model.formatting import format_time, pluralize, resolve_member, short_names
 
 if TYPE_CHECKING:
     from steelyard.client.admin.offsets import ResetPlan
@@ -57,8 +57,6 @@ def _show_member_offsets(
     member: Annotated[str | None, option(help="Only this member.")] = None,
 ) -> None:
     """Ask the members of a group for their offsets in memory, which they commit every few seconds."""
-    from steelyard.client.describe import resolve_member, short_names
-
     member_id = None if member is None else resolve_member(member, [each.id for each in admin.groups.members(group)])
     found = admin.offsets.in_memory(group, topic, member_id)
     names = short_names(each.member for each in found)

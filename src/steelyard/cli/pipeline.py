@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol
 
 from steelyard.cli.shared.commands import CommandGroup
-from steelyard.cli.shared.options import ClientOptions
+from steelyard.cli.shared.options import ClientOptions, parse_pairs
 from steelyard.cli.shared.parameters import argument, option
-from steelyard.cli.shared.terminal import make_console, printable, stderr_warnings, stop_on_signals
-from steelyard.cli.shared.units import count_text, parse_pairs
+from steelyard.cli.shared.terminal import make_console, stderr_warnings, stop_on_signals
 from steelyard.errors import ConfigurationError
+from steelyard.model.formatting import pluralize, printable
 from steelyard.model.time_text import parse_duration_s, parse_time
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _batch_progress(name: str) -> Iterator[Callable[[_PrintableBatch], None]]:
         def report(batch: _PrintableBatch) -> None:
             nonlocal rows
             rows += batch.rows
-            bar.update(line, description=f"{name}: {count_text(rows, 'row')}; {batch}")
+            bar.update(line, description=f"{name}: {pluralize(rows, 'row')}; {batch}")
 
         yield report
 
@@ -238,7 +238,7 @@ def _archive(
         f"archive {', '.join(topic)}",
         spark,
         lambda running, report, is_stopped: archive.run(running, options, JobControl(report, is_stopped)),
-        lambda rows: f"{count_text(rows, 'message')} to {options.to}",
+        lambda rows: f"{pluralize(rows, 'message')} to {options.to}",
     )
 
 
@@ -301,7 +301,7 @@ def _aggregate(
                 JobControl(report, is_stopped),
                 show=lambda line: out.print(printable(line), soft_wrap=True),
             ),
-            lambda rows: f"read {count_text(rows, 'message')}",
+            lambda rows: f"read {pluralize(rows, 'message')}",
         )
 
 
@@ -344,7 +344,7 @@ def _replay(
         make_console().print(_ranges_table(plan.queues))
         long = f", at least {plan.rows / speed:,.0f} s" if speed else ""
         _print_status(
-            f"{options.job}: {count_text(plan.rows, 'row')} in {plan.steps:,} steps, {done:,} of them done{long}"
+            f"{options.job}: {pluralize(plan.rows, 'row')} in {plan.steps:,} steps, {done:,} of them done{long}"
         )
         return
     _print_shared_paths(spark.master, *filter(None, [options.source, options.checkpoint]))
@@ -354,7 +354,7 @@ def _replay(
         f"replay to {to_topic}",
         spark,
         lambda running, report, is_stopped: replay.run(running, options, JobControl(report, is_stopped)),
-        lambda rows: f"sent {count_text(rows, 'message')}",
+        lambda rows: f"sent {pluralize(rows, 'message')}",
     )
 
 

@@ -23,13 +23,12 @@ from steelyard.balance.assignors import plan as make_plan
 from steelyard.balance.assignors.explain import Explanation, describe_plan, explain
 from steelyard.balance.assignors.strategy import member_tables_of, unmatched_keys
 from steelyard.cli.shared.tables import marks_legend, queue_counts, queue_grid, queue_ruler
-from steelyard.cli.shared.terminal import make_console, printable
-from steelyard.cli.shared.units import pluralize
+from steelyard.cli.shared.terminal import make_console
 from steelyard.client.admin.group_description import GroupDescription, dry_run_rebalance
-from steelyard.client.describe import resolve_member, short_names, shorten_ids
 from steelyard.client.sync.admin import Admin
 from steelyard.errors import ConfigurationError, file_error
 from steelyard.model import Queue, sort_queues
+from steelyard.model.formatting import pluralize, printable, resolve_member, short_names, shorten_ids
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

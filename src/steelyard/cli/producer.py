@@ -12,7 +12,7 @@ from steelyard.cli.shared.commands import CommandGroup
 from steelyard.cli.shared.output import Output, columns, fields_of
 from steelyard.cli.shared.parameters import argument
 from steelyard.cli.shared.terminal import print_note
-from steelyard.cli.shared.units import format_percent, format_time, pluralize
+from steelyard.model.formatting import format_percent, format_time, pluralize
 
 if TYPE_CHECKING:
     from steelyard.client.admin.producers import ProducerStatus

@@ -24,13 +24,13 @@ from click.exceptions import Exit
 from steelyard.cli.shared.commands import command
 from steelyard.cli.shared.exit_codes import ExitCode, exit_code_for
 from steelyard.cli.shared.message_output import parse_escapes, parse_format
-from steelyard.cli.shared.options import ClientOptions, TopicArgument, parse_queue
+from steelyard.cli.shared.options import ClientOptions, TopicArgument, parse_pairs, parse_queue
 from steelyard.cli.shared.output import Output, OutputFormat, fields_of
 from steelyard.cli.shared.parameters import argument, option
-from steelyard.cli.shared.terminal import ProgressLine, print_error, printable, stderr_warnings
-from steelyard.cli.shared.units import parse_pairs
+from steelyard.cli.shared.terminal import ProgressLine, print_error, stderr_warnings
 from steelyard.errors import ConfigurationError, SteelyardError, file_error
 from steelyard.model import Message, Queue, StoredMessage
+from steelyard.model.formatting import printable
 from steelyard.model.message import KEYS, RESERVED_PROPERTIES, TAGS, UNIQUE_KEY
 from steelyard.model.time_text import parse_duration_s
 

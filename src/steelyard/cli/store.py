@@ -18,10 +18,10 @@ from steelyard.cli.shared.message_output import message_format
 from steelyard.cli.shared.options import LineOutput
 from steelyard.cli.shared.output import Output
 from steelyard.cli.shared.parameters import argument, option
-from steelyard.cli.shared.terminal import ProgressLine, make_console, printable
-from steelyard.cli.shared.units import pluralize
+from steelyard.cli.shared.terminal import ProgressLine, make_console
 from steelyard.errors import ConfigurationError, NotAStore
 from steelyard.model import StoredMessage
+from steelyard.model.formatting import pluralize, printable
 
 if TYPE_CHECKING:
     from steelyard.store.log_scan import ScannedRecord

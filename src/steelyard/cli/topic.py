@@ -18,13 +18,13 @@ from steelyard.cli.shared.options import (
     TopicPermission,
     YesOption,
     confirm,
+    parse_pairs,
 )
 from steelyard.cli.shared.output import Output, columns, fields_of
 from steelyard.cli.shared.parameters import argument, option
 from steelyard.cli.shared.terminal import print_note
-from steelyard.cli.shared.units import format_time, parse_pairs
 from steelyard.errors import ConfigurationError, RequestNotSupported, SteelyardError
-from steelyard.model.number_text import pluralize
+from steelyard.model.formatting import format_time, pluralize
 
 if TYPE_CHECKING:
     from steelyard.client.admin.topic_plan import TopicChangePlan

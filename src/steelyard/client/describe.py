@@ -1,12 +1,11 @@
-"""Descriptions for people: a message's history, the content of an id, short member names, and skew of queues.
+"""Descriptions for people: a message's history, the content of an id, and skew of queues.
 
 An id of 32 or 56 digits is either an offset id (a broker's address, port and log position) or a unique key that a
 producer made (of address, process and clock). Where a key has the process, an offset id has the upper half of a port,
 which is zero: this tells them apart nearly always. 34 digits are a unique key of a gRPC client.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from msgspec import Struct
@@ -15,10 +14,9 @@ from steelyard.client.admin.offsets import QueueOffsets
 from steelyard.client.pull_consumer.queue_browser import PREVIEW_BYTES
 from steelyard.client.times import from_epoch_ms
 from steelyard.diagnostics.topic import measure_skew
-from steelyard.errors import ConsumerOffline
 from steelyard.model import Queue, StoredMessage
+from steelyard.model.formatting import format_percent, pluralize
 from steelyard.model.message import RESERVED_PROPERTIES
-from steelyard.model.number_text import pluralize
 from steelyard.protocol.send import DELAY_LEVELS_MS
 from steelyard.wire import property_names as names
 from steelyard.wire.compression import decompress_prefix
@@ -169,54 +167,6 @@ def describe_message_id(message_id: str, now: datetime) -> dict[str, object]:
     }
 
 
-def short_names(ids: Iterable[str]) -> dict[str, str]:
-    """Return a short name for each id: the first that is unique of its name, its address and name, and all of it.
-
-    >>> short_names(["10.0.0.7@till-1#47#11@sy1", "10.0.0.7@till-2#48#12@sy1", "10.0.0.8@49#13@sy1"])
-    {'10.0.0.7@till-1#47#11@sy1': 'till-1', '10.0.0.7@till-2#48#12@sy1': 'till-2', '10.0.0.8@49#13@sy1': '10.0.0.8@49'}
-    """
-    listed = list(dict.fromkeys(ids))
-    forms = {each: (*_name_forms(each), each) for each in listed}
-    taken = Counter(form for several in forms.values() for form in dict.fromkeys(several))
-    return {each: next((form for form in forms[each] if taken[form] == 1), each) for each in listed}
-
-
-def _name_forms(name: str) -> tuple[str, ...]:
-    head, _, _ = name.partition("#")
-    _, _, own = head.partition("@")
-    # A number alone is a process id, which says little without the host.
-    return (own, head) if own and not own.isdigit() else (head,)
-
-
-def shorten_ids(text: str, names: Mapping[str, str]) -> str:
-    """Replace ids by their short names.
-
-    >>> shorten_ids("10.0.0.7@till-1#47#11@sy1 left", short_names(["10.0.0.7@till-1#47#11@sy1"]))
-    'till-1 left'
-    """
-    # The longest first: one id may be the beginning of another.
-    for each in sorted(names, key=len, reverse=True):
-        text = text.replace(each, names[each])
-    return text
-
-
-def resolve_member(wanted: str, ids: Iterable[str]) -> str:
-    """Return the member id that a person means: the id itself, or its short name.
-
-    >>> resolve_member("till-1", ["10.0.0.7@till-1#47#11@sy1", "10.0.0.7@till-2#48#12@sy1"])
-    '10.0.0.7@till-1#47#11@sy1'
-    """
-    short = short_names(ids)
-    found = [each for each, name in short.items() if wanted in (each, name)]
-    if len(found) != 1:
-        raise ConsumerOffline(
-            server="",
-            what=f"no member is called {wanted!r}",
-            next_step=f"there are: {', '.join(short.values()) or 'none'}",
-        )
-    return found[0]
-
-
 _MIN_PER_QUEUE = 10
 
 
@@ -246,7 +196,7 @@ def describe_hot_queues(received: Mapping[Queue, int]) -> str | None:
 
     >>> came = {Queue("t", "a", number): count for number, count in enumerate((900, 40, 30, 30))}
     >>> describe_hot_queues(came)
-    'queue 0 of a gets 90% of what comes in now, 3.6 times its share; do many messages have one key?'
+    'queue 0 of a gets 90 % of what comes in now, 3.6 times its share; do many messages have one key?'
     """
     if sum(received.values()) < _MIN_PER_QUEUE * len(received):
         return None
@@ -262,7 +212,7 @@ def _uneven(weights: Mapping[Queue, int], has: str, of_all: str) -> Iterator[str
     if weighed.busiest is not None and weighed.is_uneven:
         yield (
             f"queue {weighed.busiest.queue_id} of {weighed.busiest.broker} {has} "
-            f"{weighed.max_load / weighed.total:.0%} {of_all}, {weighed.ratio:.1f} times its share"
+            f"{format_percent(weighed.max_load, weighed.total)} {of_all}, {weighed.ratio:.1f} times its share"
         )
     held: dict[str, list[int]] = {}
     for queue, weight in weights.items():
@@ -272,5 +222,6 @@ def _uneven(weights: Mapping[Queue, int], has: str, of_all: str) -> Iterator[str
     if brokers.busiest is not None and brokers.is_uneven:
         mine = held[brokers.busiest]
         yield (
-            f"{brokers.busiest} {has} {sum(mine) / weighed.total:.0%} {of_all} in {len(mine)} of {len(weights)} queues"
+            f"{brokers.busiest} {has} {format_percent(sum(mine), weighed.total)} {of_all} "
+            f"in {len(mine)} of {len(weights)} queues"
         )

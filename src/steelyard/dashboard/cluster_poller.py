@@ -20,7 +20,6 @@ from steelyard.client.admin.brokers import BrokerThroughput
 from steelyard.client.admin.group_description import GroupDescription
 from steelyard.client.admin.topics import TopicDescription, TopicKind, TopicSummary
 from steelyard.client.cluster_facts import describe_settled_group
-from steelyard.client.describe import short_names, shorten_ids
 from steelyard.dashboard import diagnostics
 from steelyard.dashboard.cluster_snapshot import (
     DashboardSnapshot,
@@ -40,6 +39,7 @@ from steelyard.diagnostics.group import is_transient
 from steelyard.errors import SteelyardError
 from steelyard.model import Queue
 from steelyard.model.finding import Finding
+from steelyard.model.formatting import short_names, shorten_ids
 from steelyard.model.reserved_names import DLQ_PREFIX
 from steelyard.net.clock import now_ms, steady_ms
 

@@ -8,7 +8,7 @@ from steelyard.diagnostics.group import dead_letters
 from steelyard.diagnostics.servers import BrokerFacts, diagnose_brokers, gone_broker
 from steelyard.diagnostics.topic import TopicFacts, diagnose_topic
 from steelyard.model.finding import Finding, Severity
-from steelyard.model.time_text import format_duration
+from steelyard.model.formatting import format_duration
 
 
 def warning_row(about: str, name: str, finding: Finding) -> WarningRow:

@@ -21,6 +21,7 @@ from steelyard.client.admin.rebalance_history import RebalanceRecord
 from steelyard.client.times import to_epoch_ms
 from steelyard.dashboard.context import DashboardContext
 from steelyard.model import Queue, sort_names, sort_queues
+from steelyard.model.formatting import format_time
 
 _OwnerIndex = dict[str, dict[str, list[int | tuple[int, ...]]]]
 """Broker → topic → for each queue the index of its owner in the list of names: -1 for none, a tuple for several."""
@@ -225,7 +226,7 @@ class GroupHistory:
         since_ms = self._observed.since_ms
         if since_ms is None:
             return []
-        since = f"{datetime.fromtimestamp(since_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+        since = f"{format_time(datetime.fromtimestamp(since_ms / 1000, UTC), UTC)}"
         if self.is_persisted:
             why = "members of other clients take no queue locks, so brokers do not know all moves"
         else:

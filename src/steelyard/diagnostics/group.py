@@ -14,9 +14,8 @@ from typing import TypeVar
 from steelyard.diagnostics import thresholds
 from steelyard.model import Queue, normalize_tags, sort_names, sort_queues
 from steelyard.model.finding import Finding, Severity
-from steelyard.model.number_text import pluralize
+from steelyard.model.formatting import format_duration, pluralize
 from steelyard.model.reserved_names import CLIENT_ID_SUFFIX
-from steelyard.model.time_text import format_duration
 
 _MAX_NAMED = 5
 _TRANSIENT_KINDS = ("unowned queues", "claimed twice")
@@ -387,7 +386,7 @@ def no_members(group: str, members: int, lag: int | None) -> list[Finding]:
     return [
         Finding(
             "no members",
-            f"group {group} has no member online and a lag of {count_text(lag, 'message')}",
+            f"group {group} has no member online and a lag of {pluralize(lag, 'message')}",
             Severity.WARNING,
             next_step="start its consumers; if they run, check their group and name servers",
             evidence=(("members", 0), ("lag", lag)),
@@ -402,13 +401,13 @@ def dead_letters(
     step = f"see why: steelyard dead-letters ls {group}"
     evidence = (("dead_letters", messages), ("new", growth))
     if growth:
-        what = f"group {group} gave up {count_text(growth, 'message')} within the last {format_duration(span_s)}"
-        what += f"; it has {count_text(messages, 'dead letter')}"
+        what = f"group {group} gave up {pluralize(growth, 'message')} within the last {format_duration(span_s)}"
+        what += f"; it has {pluralize(messages, 'dead letter')}"
         return [Finding("growing dead letters", what, next_step=step, evidence=evidence)]
     if not messages or last is None or now - last >= thresholds.RECENT:
         return []
     ago = format_duration(max(0.0, (now - last).total_seconds()))
-    what = f"group {group} has {count_text(messages, 'dead letter')}, the last {ago} old"
+    what = f"group {group} has {pluralize(messages, 'dead letter')}, the last {ago} old"
     return [Finding("dead letters", what, Severity.WARNING, next_step=step, evidence=evidence)]
 
 
@@ -429,12 +428,3 @@ def join_some(things: Sequence[object]) -> str:
     """
     more = len(things) - _MAX_NAMED
     return ", ".join(map(str, things[:_MAX_NAMED])) + (f" and {more} more" if more > 0 else "")
-
-
-def count_text(number: int, noun: str) -> str:
-    """Return a number with separators and its noun.
-
-    >>> count_text(1, "message"), count_text(1_204, "message")
-    ('1 message', '1,204 messages')
-    """
-    return pluralize(number, noun, thousands=",")

@@ -12,6 +12,7 @@ from ipaddress import ip_address
 from steelyard.diagnostics import thresholds
 from steelyard.model import BrokerAddresses
 from steelyard.model.finding import Finding, Severity
+from steelyard.model.formatting import format_release
 
 
 class ConnectOutcome(Enum):
@@ -393,15 +394,6 @@ def _clock_findings(name: str, subject: str, ahead_s: float | None) -> Iterator[
         "use NTP on both: message times, delays and resets by time use the broker's clock",
         evidence=(("clock_ahead_seconds", ahead_s),),
     )
-
-
-def format_release(version: str) -> str:
-    """Return a server's version as releases are published.
-
-    >>> format_release("V4_9_7"), format_release("V5_0_0_SNAPSHOT")
-    ('4.9.7', '5.0.0-SNAPSHOT')
-    """
-    return version.removeprefix("V").replace("_SNAPSHOT", "-SNAPSHOT").replace("_", ".")
 
 
 def is_loopback(host: str) -> bool:

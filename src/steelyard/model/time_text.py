@@ -35,20 +35,6 @@ def parse_duration_s(text: str) -> float:
     return span
 
 
-def format_duration(duration_s: float) -> str:
-    """Format a duration as briefly as possible, in whole units.
-
-    >>> format_duration(0.4), format_duration(89), format_duration(5400), format_duration(172_800)
-    ('0s', '1m', '1h', '2d')
-    """
-    unit = max(
-        (each for each in ("s", "m", "h", "d") if _UNIT_SECONDS[each] <= duration_s),
-        key=_UNIT_SECONDS.__getitem__,
-        default="s",
-    )
-    return f"{int(duration_s // _UNIT_SECONDS[unit])}{unit}"
-
-
 def parse_time(text: str, now: datetime) -> datetime:
     """Parse a time, past or future.
 

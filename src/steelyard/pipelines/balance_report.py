@@ -24,8 +24,8 @@ from steelyard.client.times import to_epoch_ms
 from steelyard.errors import ConfigurationError, file_error
 from steelyard.model import Queue
 from steelyard.model.finding import Finding
+from steelyard.model.formatting import format_duration, pluralize
 from steelyard.pipelines.report.contents import ReportContents, report_findings, summary_line
-from steelyard.pipelines.report.formatting import format_count, format_duration
 from steelyard.pipelines.report.html_report import render_page
 from steelyard.pipelines.report.ownership import (
     MAX_EVENTS,
@@ -221,20 +221,20 @@ def _read_events(paths: tuple[Path, ...]) -> tuple[list[OwnershipEvent], list[st
         if not found.events and not found.is_truncated:
             notes.append(f"{path.name} has no events")
         elif found.skipped_lines:
-            notes.append(f"{format_count(found.skipped_lines, 'line')} of {path.name} are no events and were skipped")
+            notes.append(f"{pluralize(found.skipped_lines, 'line')} of {path.name} are no events and were skipped")
         if found.is_truncated:
             notes.append(f"only the first {MAX_EVENTS:,} events are used; {path.name} has more")
     return events, notes
 
 
 def _watch_notes(watched: WatchedGroup, events: list[OwnershipEvent]) -> list[str]:
-    notes = [f"{format_count(watched.failed_polls, 'poll')} of the group got no answer"] if watched.failed_polls else []
+    notes = [f"{pluralize(watched.failed_polls, 'poll')} of the group got no answer"] if watched.failed_polls else []
     if not events:
         spans = [then.at_ms - one.at_ms for one, then in pairwise(watched.lag_samples)]
         every = max(spans, default=round(POLL_INTERVAL_S * 1_000))
         notes.append(
-            f"moves were observed by polling the group every {format_duration(every)}: a shorter gap is not visible, "
-            "and a longer one is no more exact than that; what members write with --events json is exact"
+            f"moves were observed by polling the group every {format_duration(every / 1_000)}: a shorter gap is not "
+            "visible, and a longer one is no more exact than that; what members write with --events json is exact"
         )
     return notes
 

@@ -18,7 +18,7 @@ from steelyard.client.config import ClientConfig
 from steelyard.client.tls import Tls
 from steelyard.errors import ConfigurationError, StoreLocked, file_error
 from steelyard.model import OffsetRange, Queue
-from steelyard.model.number_text import pluralize
+from steelyard.model.formatting import pluralize
 from steelyard.pipelines.hadoop_files import Files, absolute_path, is_local_path
 from steelyard.spark.task_split import cap_fairly
 
@@ -122,9 +122,9 @@ class DryRun:
         """Return it as text, a sentence a line."""
         start = "resumes from its checkpoint" if self.resumes else "starts without a checkpoint"
         return (
-            f"it {start}: {pluralize(self.messages, 'message', thousands=',')} in "
+            f"it {start}: {pluralize(self.messages, 'message')} in "
             f"{pluralize(len(self.ranges), 'queue')} to read\n"
-            f"batches, with up to {pluralize(self.max_batch_messages, 'message', thousands=',')} each: "
+            f"batches, with up to {pluralize(self.max_batch_messages, 'message')} each: "
             f"{self.batches:,}; "
             f"tasks of the first: {self.tasks}"
         )

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from steelyard import errors
 from steelyard.errors import ConfigurationError, JobFailed, SteelyardError
-from steelyard.model.number_text import pluralize
+from steelyard.model.formatting import pluralize
 from steelyard.pipelines.stream_options import Trigger
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class BatchProgress:
         return self.rows * 1_000 / self.took_ms if self.took_ms else 0.0
 
     def __str__(self) -> str:
-        rows = pluralize(self.rows, "row", thousands=",")
+        rows = pluralize(self.rows, "row")
         speed = f"{rows} in {self.took_ms / 1000:.1f} s ({self.rows_per_s:,.0f} rows/s)"
         return f"batch {self.number}: {speed}, lag {self.lag:,}"
 

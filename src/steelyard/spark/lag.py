@@ -14,7 +14,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from steelyard.errors import ConfigurationError
 from steelyard.model import Queue, sort_queues
-from steelyard.model.number_text import pluralize
+from steelyard.model.formatting import pluralize
 from steelyard.spark.stream_offset import StreamOffset
 
 if TYPE_CHECKING:

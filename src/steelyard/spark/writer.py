@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 
 from steelyard.client.bulk.bulk_sender import BulkSender
 from steelyard.errors import ConfigurationError, RowRefused
-from steelyard.model.number_text import pluralize
+from steelyard.model.formatting import pluralize
 from steelyard.spark.deterministic_ids import DeterministicIds
 from steelyard.spark.encode import message_batches, split_batch
 from steelyard.spark.options import DEFAULT_PULL_GROUP, WriteOptions

@@ -13,7 +13,7 @@ from zlib import crc32
 
 from msgspec import Struct
 
-from steelyard.model.number_text import pluralize
+from steelyard.model.formatting import pluralize
 from steelyard.store.checksums import RecordChecksums, record_checksum
 from steelyard.store.commit_log import COMMIT_LOG_FOLDER, Segment, segment_name
 from steelyard.store.disk import File

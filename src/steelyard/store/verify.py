@@ -23,7 +23,7 @@ from zlib import crc32
 from msgspec import Struct
 
 from steelyard.errors import NotAStore
-from steelyard.model.number_text import pluralize
+from steelyard.model.formatting import pluralize
 from steelyard.store.checksums import CHECKSUM_BYTES, CHECKSUMS_FOLDER, RecordChecksums, checksums_path
 from steelyard.store.commit_log import COMMIT_LOG_FOLDER, Segment, segment_name, segment_starts
 from steelyard.store.consume_queue import (

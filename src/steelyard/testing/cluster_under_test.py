@@ -19,7 +19,7 @@ from steelyard.client.config import ClientConfig
 from steelyard.client.namespace import ClientNamespace
 from steelyard.errors import NotAsExpected
 from steelyard.model import Message, StoredMessage
-from steelyard.model.number_text import pluralize
+from steelyard.model.formatting import pluralize
 from steelyard.testing.broker_inspection import DelayedMessage
 from steelyard.testing.inspector import ClusterInspector
 from steelyard.testing.snapshots import TopicSnapshot, describe_snapshot

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from steelyard.client.suggestions import closest_match
 from steelyard.model import StoredMessage, Subscription
-from steelyard.model.number_text import pluralize
+from steelyard.model.formatting import pluralize
 from steelyard.model.reserved_names import RETRY_PREFIX
 from steelyard.testing.broker_inspection import ConsumeProgress, DelayedMessage
 from steelyard.wire.property_names import ERROR

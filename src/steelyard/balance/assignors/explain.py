@@ -17,7 +17,7 @@ from itertools import chain
 
 from steelyard.balance.assignors import OwnedQueues, minimum_moves, previous_owners, topic_bounds
 from steelyard.model import Queue, sort_names, sort_queues
-from steelyard.model.number_text import pluralize
+from steelyard.model.formatting import pluralize
 
 __all__ = ["ChangeReason", "Explanation", "QueueChange", "QueueOverlap", "describe_change", "describe_plan", "explain"]
 

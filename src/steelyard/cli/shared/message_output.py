@@ -32,10 +32,10 @@ from typing import IO
 
 import msgspec
 
-from steelyard.cli.shared.terminal import StopSignal, printable, printable_json
+from steelyard.cli.shared.terminal import StopSignal, printable_json
 from steelyard.errors import ConfigurationError
 from steelyard.model import Queue, StoredMessage
-from steelyard.model.number_text import pluralize
+from steelyard.model.formatting import pluralize, printable
 
 _PREVIEW_CHARS = 60
 _PREVIEW_BYTES = 64 << 10

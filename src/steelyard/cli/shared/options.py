@@ -12,7 +12,7 @@ prints no errors.
 import logging
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -23,13 +23,12 @@ from click.exceptions import Exit
 from steelyard.cli.shared.contexts import ClusterContext, selected_context
 from steelyard.cli.shared.output import Output, OutputFormat
 from steelyard.cli.shared.parameters import Completer, Provider, argument, option
-from steelyard.cli.shared.terminal import print_note, printable, warn_on_stderr
+from steelyard.cli.shared.terminal import print_note, warn_on_stderr
 from steelyard.errors import ConfigurationError, SteelyardError
 from steelyard.model import Permission, Queue
+from steelyard.model.formatting import printable, short_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from steelyard.client.config import ClientConfig
     from steelyard.client.sync.admin import Admin
     from steelyard.client.tls import Tls
@@ -207,8 +206,6 @@ def _complete_members(ctx: click.Context, parameter: click.Parameter, incomplete
     group = ctx.params.get("group")
     if not isinstance(group, str):
         return []
-    from steelyard.client.describe import short_names
-
     members = _completion(lambda admin: short_names(member.id for member in admin.groups.members(group)).values())
     return members(ctx, parameter, incomplete)
 
@@ -339,6 +336,21 @@ def parse_queue(topic: str, text: str) -> Queue:
     if not broker or not _is_offset(number):
         raise ConfigurationError(f"{text!r} is no queue", next_step="write it as BROKER:ID, such as broker-0:3")
     return Queue(topic, broker, int(number))
+
+
+def parse_pairs(pairs: Iterable[str] | None, what: str, *, empty: bool = True) -> dict[str, str]:
+    """Parse NAME=VALUE pairs; ``what`` names one in errors, and ``empty`` allows a value that is empty.
+
+    >>> parse_pairs(["fileReservedTime=48", "note=a=b"], "setting")
+    {'fileReservedTime': '48', 'note': 'a=b'}
+    """
+    found: dict[str, str] = {}
+    for each in pairs or ():
+        name, sign, value = each.partition("=")
+        if not name.strip() or not sign or not (value or empty):
+            raise ConfigurationError(f"{each!r} is no {what}", next_step="write it as name=value")
+        found[name.strip()] = value
+    return found
 
 
 def parse_place(topic: str, text: str) -> tuple[Queue, int]:

@@ -5,6 +5,7 @@ object. Programs get plain values (numbers, times in ISO 8601), people get forma
 """
 
 import csv
+import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
@@ -15,9 +16,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from steelyard.cli.shared.terminal import make_console, print_note, printable, printable_json
+from steelyard.cli.shared.terminal import make_console, print_note, printable_json
 from steelyard.model import Queue
 from steelyard.model.finding import Finding
+from steelyard.model.formatting import printable
 
 
 class OutputFormat(StrEnum):
@@ -111,6 +113,20 @@ class Output:
             _write_line(printable(sentence))
         else:
             self.print_object(values)
+
+
+def latency_figures(took_ms: Sequence[float]) -> dict[str, float | None]:
+    """Return minimum, mean, 99th percentile and maximum; all but the mean are values that were measured.
+
+    >>> latency_figures([4.0, 1.0, 3.0, 2.0])
+    {'min_ms': 1.0, 'avg_ms': 2.5, 'p99_ms': 4.0, 'max_ms': 4.0}
+    """
+    ordered = sorted(took_ms)
+    if not ordered:
+        return dict.fromkeys(("min_ms", "avg_ms", "p99_ms", "max_ms"))
+    p99 = ordered[math.ceil(len(ordered) * 0.99) - 1]
+    found = {"min_ms": ordered[0], "avg_ms": sum(ordered) / len(ordered), "p99_ms": p99, "max_ms": ordered[-1]}
+    return {name: round(value, 3) for name, value in found.items()}
 
 
 def to_json_value(value: Any) -> Any:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Literal
 
 from steelyard.cli.shared.exit_codes import ExitCode
 from steelyard.errors import file_error
+from steelyard.model.formatting import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -53,17 +54,6 @@ def open_missing_streams() -> None:
                 os.dup2(handle, number)
                 os.close(handle)
             setattr(sys, name, os.fdopen(number, mode))
-
-
-def printable(text: str) -> str:
-    r"""Return a text as one line, with control characters escaped.
-
-    >>> printable("a\tb\x1b[2J\n")
-    'a\\tb\\x1b[2J\\n'
-    """
-    if text.isprintable():
-        return text
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
 def printable_json(line: str) -> str:

@@ -31,7 +31,7 @@ from steelyard.errors import (
     error_for,
 )
 from steelyard.model import BrokerAddresses, Permission, Queue
-from steelyard.model.number_text import pluralize
+from steelyard.model.formatting import format_duration, pluralize
 from steelyard.model.reserved_names import is_system_topic
 from steelyard.net.clock import now_ms, steady_ns
 from steelyard.protocol.member_responses import parse_uptime_ms
@@ -183,7 +183,7 @@ class BrokerRecovery:
         found = _FOUND.get(self.found, self.found)
         if self.found != "unclosed":
             return found
-        took = "" if self.took is None else f" in {self.took.total_seconds():.1f} s"
+        took = "" if self.took is None else f" in {format_duration(self.took)}"
         cut = f", {pluralize(self.cut_bytes, 'byte')} cut off" if self.cut_bytes else ""
         damaged = f", {pluralize(self.damages, 'damaged place')}" if self.damages else ""
         return f"{found}; {pluralize(self.records, 'message')} read again{took}{cut}{damaged}"

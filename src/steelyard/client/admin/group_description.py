@@ -10,7 +10,7 @@ knows what it holds: a broker forwards the request to it (307).
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 
 from msgspec import structs
 
@@ -27,6 +27,7 @@ from steelyard.diagnostics.group import ProgressSample, WaitingQueue, next_lag_s
 from steelyard.errors import ConfigurationError, ConsumerOffline, SteelyardError, error_for
 from steelyard.model import BrokerAddresses, Queue, sort_names, sort_queues, utf16_units
 from steelyard.model.finding import Finding, worst_first
+from steelyard.model.formatting import format_time, pluralize
 from steelyard.model.reserved_names import RETRY_PREFIX
 from steelyard.wire.bodies import decode_body
 from steelyard.wire.bodies.members import ConsumerConnections, ConsumerRunningState, RunningHandler
@@ -307,10 +308,10 @@ def _foreign_members(view: GroupDescription) -> Iterable[Finding]:
 
 
 def _summary_line(view: GroupDescription) -> str:
-    members = _count(len(view.members), "member")
+    members = pluralize(len(view.members), "member")
     topics = [topic for topic in view.topics if not topic.startswith(RETRY_PREFIX)]
     retries = sum(each.queue.topic.startswith(RETRY_PREFIX) for each in view.queues)
-    queues = _count(len(view.queues) - retries, "queue") + (f" of {_join_some(topics)}" if topics else "")
+    queues = pluralize(len(view.queues) - retries, "queue") + (f" of {_join_some(topics)}" if topics else "")
     queues += f" (and {retries} of retries)" if retries else ""
     how = ", each member reads all" if view.broadcast else f", strategy {view.strategy}" if view.strategy else ""
     return f"group {view.group} has {members} and {queues}{how}; lag {view.lag:,}"
@@ -324,16 +325,12 @@ def _member_line(view: GroupDescription, member: MemberDescription) -> str:
     if member.leaving:
         what.append(", which is about to leave,")
     waiting = sum(each.lag or 0 for each in mine)
-    what.append(f" has {_count(len(mine), 'queue')}")
+    what.append(f" has {pluralize(len(mine), 'queue')}")
     if mine:
-        what.append(f" with {_count(waiting, 'message')}: {_join_some([each.queue for each in mine])}")
+        what.append(f" with {pluralize(waiting, 'message')}: {_join_some([each.queue for each in mine])}")
     if member.started_at is not None:
-        what.append(f"; there since {member.started_at:%Y-%m-%d %H:%M:%S} UTC")
+        what.append(f"; there since {format_time(member.started_at, UTC)}")
     return "".join(what)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _join_some(items: Sequence[object]) -> str:

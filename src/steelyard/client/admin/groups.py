@@ -36,7 +36,7 @@ from steelyard.diagnostics.group import ProgressSample, WaitingQueue, unreadable
 from steelyard.errors import ConfigurationError, ConsumerOffline, SteelyardError
 from steelyard.model import BrokerAddresses, Queue, StoredMessage
 from steelyard.model.finding import Finding
-from steelyard.model.number_text import pluralize
+from steelyard.model.formatting import pluralize
 from steelyard.model.reserved_names import DLQ_PREFIX, RETRY_PREFIX, is_system_group
 from steelyard.net.clock import now_ms
 from steelyard.wire.bodies import decode_body, encode_body

@@ -24,7 +24,7 @@ from steelyard.client.admin.group_description import consumer_connections, onlin
 from steelyard.client.times import from_epoch_ms, resolve_epoch_ms
 from steelyard.errors import BrokerNotInRoute, ConfigurationError, ConsumerOffline, RequestNotSupported, ServerFailed
 from steelyard.model import BrokerAddresses, Queue, TopicRoute
-from steelyard.model.number_text import pluralize
+from steelyard.model.formatting import pluralize
 from steelyard.model.reserved_names import RETRY_PREFIX
 from steelyard.model.time_text import parse_time
 from steelyard.net.clock import now_ms
@@ -171,7 +171,7 @@ class ResetPlan:
         return sum(move.repeated for move in self.moves)
 
     def __str__(self) -> str:
-        online = f"{self.members or 'no'} member{'s' * (self.members != 1)} online"
+        online = f"{pluralize(self.members, 'member') if self.members else 'no member'} online"
         return (
             f"group {self.group} in {self.topic}: {pluralize(len(self.moves), 'queue')}, skips {self.skipped}, repeats "
             f"{self.repeated}, {online}"

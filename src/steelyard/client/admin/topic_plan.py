@@ -11,7 +11,7 @@ from typing import Literal
 
 from steelyard.errors import ConfigurationError
 from steelyard.model import Permission
-from steelyard.model.number_text import pluralize
+from steelyard.model.formatting import pluralize
 from steelyard.wire.bodies.topics import TopicConfig
 
 MAX_QUEUES = 65_536

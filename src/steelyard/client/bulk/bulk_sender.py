@@ -37,7 +37,7 @@ from steelyard.errors import (
     error_for,
 )
 from steelyard.model import PublishList, Queue
-from steelyard.model.number_text import pluralize
+from steelyard.model.formatting import pluralize
 from steelyard.model.reserved_names import DEFAULT_TOPIC, RETRY_PREFIX
 from steelyard.net.blocking_connection import PipelinedConnection, wait_readable
 from steelyard.net.clock import now_ms, steady_ms

@@ -12,8 +12,7 @@ from steelyard.client.namespace import ClientNamespace
 from steelyard.diagnostics import thresholds
 from steelyard.model import Queue
 from steelyard.model.finding import Finding
-from steelyard.model.number_text import pluralize
-from steelyard.model.time_text import format_duration
+from steelyard.model.formatting import format_duration, pluralize
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ from steelyard.client.session import Session
 from steelyard.errors import SteelyardError
 from steelyard.model import Queue, StoredMessage
 from steelyard.model.finding import Finding
+from steelyard.model.formatting import pluralize
 from steelyard.net.clock import now_ms, steady_ms
 from steelyard.protocol.request_reply import reply_request
 from steelyard.wire.bodies.members import RunningHandler
@@ -194,8 +195,7 @@ class ConsumerRun:
         member, names = self.member_runner.member, self._session.namespace
         self.assignment = tuple(names.unwrap_queue(each) for each in member.assignment() if not is_retry_queue(each))
         assignment = member.rebalancer.assignment
-        count = len(assignment.members)
-        plan = f"{assignment.strategy_name} among {count} member{'' if count == 1 else 's'}"
+        plan = f"{assignment.strategy_name} among {pluralize(len(assignment.members), 'member')}"
         self._notifications.rebalanced(now_ms(), self._session.client_id, self.assignment, plan)
 
     def _rebalanced(self, event: Rebalanced) -> None:

@@ -17,7 +17,7 @@ from steelyard.client.producer.send_async import Promise
 from steelyard.client.producer.send_result import SendResult
 from steelyard.errors import PartlySent, SendFailed, SteelyardError
 from steelyard.model import Message, Queue
-from steelyard.model.number_text import pluralize
+from steelyard.model.formatting import pluralize
 from steelyard.protocol.batch_send import MAX_BATCH_MESSAGES, can_batch, group_into_batches, max_batched_bytes
 
 if TYPE_CHECKING:

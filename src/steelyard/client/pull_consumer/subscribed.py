@@ -26,6 +26,7 @@ from steelyard.client.session import Session
 from steelyard.errors import ConfigurationError, MalformedRecord, QueuesLost, SteelyardError, TimedOut
 from steelyard.model import Queue, Subscription
 from steelyard.model.finding import Finding
+from steelyard.model.formatting import pluralize
 from steelyard.net.clock import now_ms, steady_ms
 
 _COMMIT_S = 5.0
@@ -259,8 +260,7 @@ class SubscribedReader:
             self._wake()
         if self._notifications.has_changes:
             assignment = self.member.rebalancer.assignment
-            members = len(assignment.members)
-            why = f"{members} member{'s' * (members != 1)}, strategy {assignment.strategy_name}"
+            why = f"{pluralize(len(assignment.members), 'member')}, strategy {assignment.strategy_name}"
             queues = tuple(map(self._session.namespace.unwrap_queue, self.assignment()))
             self._notifications.rebalanced(now_ms(), self._session.client_id, queues, why)
         for wait in self._pending_commits:

@@ -10,11 +10,11 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from steelyard.client.admin.offsets import ResetPlan, parse_reset_target
-from steelyard.client.describe import short_names
 from steelyard.dashboard.api_routing import ApiRequest, action_route, live_route, preview_route
 from steelyard.dashboard.context import DashboardContext
 from steelyard.errors import ConfigurationError
 from steelyard.model import Queue, sort_queues
+from steelyard.model.formatting import short_names
 from steelyard.model.reserved_names import RETRY_PREFIX
 from steelyard.model.time_text import TIME_HINT
 

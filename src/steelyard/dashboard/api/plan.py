@@ -12,10 +12,10 @@ from msgspec.structs import replace
 from steelyard.balance.assignors import BUILT_IN_STRATEGIES
 from steelyard.balance.assignors.explain import ChangeReason, Explanation
 from steelyard.client.admin.group_description import GroupDescription, dry_run_rebalance, effective_strategy
-from steelyard.client.describe import short_names
 from steelyard.dashboard.api_routing import ApiRequest, query_route
 from steelyard.dashboard.context import DashboardContext
 from steelyard.errors import ConfigurationError
+from steelyard.model.formatting import short_names
 
 _POLL_MS = 1_500
 _MAX_QUEUES = 2_000

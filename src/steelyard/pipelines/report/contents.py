@@ -13,18 +13,17 @@ from math import ceil
 from statistics import median
 
 from steelyard.client.admin.group_description import GroupDescription
-from steelyard.client.describe import short_names
 from steelyard.diagnostics.topic import measure_skew
 from steelyard.model import Queue
 from steelyard.model.finding import Finding, Severity, worst_first
-from steelyard.pipelines.report.formatting import (
+from steelyard.model.formatting import (
     format_bytes,
-    format_count,
     format_duration,
     format_percent,
-    format_queue,
     format_ratio,
-    printable,
+    pluralize,
+    short_names,
+    shorten,
 )
 from steelyard.pipelines.report.ownership import LagSample
 from steelyard.pipelines.report.rebalance_history import OwnershipHistory
@@ -34,6 +33,15 @@ _STEPS_MS = (
     *(86_400_000, 7 * 86_400_000, 28 * 86_400_000),
 )
 _MAX_STEPS = 100
+
+
+def format_queue(queue: Queue) -> str:
+    """Return a queue's name within its topic.
+
+    >>> format_queue(Queue("orders", "broker-a", 3))
+    'broker-a:3'
+    """
+    return shorten(f"{queue.broker}:{queue.queue_id}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,11 +166,11 @@ class ReportContents:
         return {each.queue: each.owners for each in rows if each.queue.topic == self.topic}
 
     def member_names(self) -> dict[str, str]:
-        """Return short printable names of members, by id."""
+        """Return short, safe names of members, by id."""
         ids = [member.id for member in self.group_view.members] if self.group_view is not None else []
         ids += self.history.members
         ids += (owner for owners in self.owners().values() for owner in owners)
-        return {each: printable(name) for each, name in short_names(ids).items()}
+        return {each: shorten(name) for each, name in short_names(ids).items()}
 
     def members(self) -> tuple[MemberLoad, ...]:
         """Return the current members of the group with the traffic of their queues."""
@@ -200,16 +208,16 @@ def summary_line(contents: ReportContents) -> str:
     'topic orders has 0 messages (0 B) in 0 queues on 0 brokers'
     """
     traffic = contents.traffic
-    size = f"{format_count(traffic.messages, 'message')} ({format_bytes(traffic.body_bytes)})"
+    size = f"{pluralize(traffic.messages, 'message')} ({format_bytes(traffic.body_bytes)})"
     line = (
-        f"topic {printable(contents.topic)} has {size} in {format_count(len(traffic.queues), 'queue')} on "
-        f"{format_count(len(traffic.brokers), 'broker')}"
+        f"topic {shorten(contents.topic)} has {size} in {pluralize(len(traffic.queues), 'queue')} on "
+        f"{pluralize(len(traffic.brokers), 'broker')}"
     )
     if contents.group_view is not None:
         view, lag = contents.group_view, sum(contents.lags().values())
         line += (
-            f"; group {printable(view.group)} has {format_count(len(view.members), 'member')} "
-            f"and a lag of {format_count(lag, 'message')}"
+            f"; group {shorten(view.group)} has {pluralize(len(view.members), 'member')} "
+            f"and a lag of {pluralize(lag, 'message')}"
         )
     return line
 
@@ -230,7 +238,7 @@ def report_findings(contents: ReportContents) -> list[Finding]:
 def _queue_findings(contents: ReportContents) -> Iterator[Finding]:
     traffic = contents.traffic
     if not traffic.messages:
-        yield _finding(Severity.WARNING, f"{printable(contents.topic)} got no messages in this period")
+        yield _finding(Severity.WARNING, f"{shorten(contents.topic)} got no messages in this period")
         return
     weighed = measure_skew({each: each.messages for each in traffic.queues})
     busiest = weighed.busiest
@@ -245,13 +253,13 @@ def _queue_findings(contents: ReportContents) -> Iterator[Finding]:
     sentence = f"queue {busiest.name} has {format_ratio(weighed.ratio)} the mean"
     if busiest.heaviest is not None:
         part = format_percent(busiest.heaviest.messages, busiest.messages)
-        sentence += f"; key {printable(busiest.heaviest.key)} alone is {part} of it"
+        sentence += f"; key {shorten(busiest.heaviest.key)} alone is {part} of it"
     yield _finding(Severity.WARNING, sentence, _advice_for(busiest, weighed.mean, traffic.keyed / traffic.messages))
     if weighed.empty:
         yield _finding(
             Severity.WARNING,
-            f"{weighed.empty} of {format_count(weighed.parts, 'queue')} are empty",
-            f"{format_count(traffic.distinct_keys, 'key')} cannot fill {format_count(weighed.parts, 'queue')}"
+            f"{weighed.empty} of {pluralize(weighed.parts, 'queue')} are empty",
+            f"{pluralize(traffic.distinct_keys, 'key')} cannot fill {pluralize(weighed.parts, 'queue')}"
             if traffic.keyed and traffic.distinct_keys < 3 * weighed.parts
             else "",
         )
@@ -275,7 +283,7 @@ def _key_findings(contents: ReportContents) -> Iterator[Finding]:
         if parts > 1 and each.messages * parts > traffic.messages:
             yield _finding(
                 Severity.WARNING,
-                f"key {printable(each.key)} is {format_percent(each.messages, traffic.messages)} of all messages: "
+                f"key {shorten(each.key)} is {format_percent(each.messages, traffic.messages)} of all messages: "
                 f"while it is in one queue, more than {ceil(traffic.messages / each.messages)} queues do not help",
             )
     spread = [each for each in traffic.keys if each.queues > 1]
@@ -283,7 +291,7 @@ def _key_findings(contents: ReportContents) -> Iterator[Finding]:
         for each in spread[:_NAMED]:
             yield _finding(
                 Severity.WARNING,
-                f"key {printable(each.key)} is in {each.queues} queues, while most keys are in one: its messages are "
+                f"key {shorten(each.key)} is in {each.queues} queues, while most keys are in one: its messages are "
                 "not consumed in order",
                 "that happens once when queues are added, and always if producers select queues differently",
             )
@@ -298,7 +306,7 @@ def _broker_findings(contents: ReportContents) -> Iterator[Finding]:
         queues = sum(each.queue.broker == weighed.busiest for each in contents.traffic.queues)
         yield _finding(
             Severity.WARNING,
-            f"broker {printable(weighed.busiest)} got {format_percent(weighed.max_load, weighed.total)} of all "
+            f"broker {shorten(weighed.busiest)} got {format_percent(weighed.max_load, weighed.total)} of all "
             f"messages with {format_percent(queues, len(contents.traffic.queues))} of the queues",
         )
 
@@ -329,8 +337,8 @@ def _member_findings(contents: ReportContents) -> Iterator[Finding]:
 def _lag_findings(contents: ReportContents) -> Iterator[Finding]:
     samples = contents.lag_samples
     if samples and samples[-1].messages > max(samples[0].messages, _MIN_LAG):
-        grown = format_count(samples[-1].messages - samples[0].messages, "message")
-        took = format_duration(samples[-1].at_ms - samples[0].at_ms)
+        grown = pluralize(samples[-1].messages - samples[0].messages, "message")
+        took = format_duration((samples[-1].at_ms - samples[0].at_ms) / 1_000)
         yield _finding(Severity.WARNING, f"the lag grew by {grown} in {took}: the group does not keep up")
 
 
@@ -341,24 +349,24 @@ def _move_findings(contents: ReportContents) -> Iterator[Finding]:
         yield _finding(
             Severity.ERROR,
             f"{format_queue(both.after.queue)} had two owners, {names[both.before.member]} and "
-            f"{names[both.after.member]}, for {format_duration(both.span_ms)}{more}: messages of that time may be "
-            "handled twice",
+            f"{names[both.after.member]}, for {format_duration(both.span_ms / 1_000)}{more}: messages of that time may "
+            "be handled twice",
             "if they ran on two machines, first check that their clocks agree",
         )
     if history.changes:
         moved, minimum = sum(len(change.moves) for change in history.changes), history.necessary_moves
-        changes = format_count(len(history.changes), "rebalance")
+        changes = pluralize(len(history.changes), "rebalance")
         yield _finding(
             Severity.OK if moved <= minimum else Severity.WARNING,
-            f"{format_count(moved, 'queue')} moved in {changes}, and the minimum is {minimum}",
+            f"{pluralize(moved, 'queue')} moved in {changes}, and the minimum is {minimum}",
             "" if moved <= minimum else "strategy='sticky' moves only the minimum",
         )
     if gaps := history.gaps_ms:
         longest = next(over for over in history.handovers if over.gap_ms == gaps[-1])
         yield _finding(
             Severity.WARNING if gaps[-1] > _LONG_GAP_MS else Severity.OK,
-            f"the median hand-over took {format_duration(median(gaps))}; the longest left "
-            f"{format_queue(longest.after.queue)} without an owner for {format_duration(gaps[-1])}, between "
+            f"the median hand-over took {format_duration(median(gaps) / 1_000)}; the longest left "
+            f"{format_queue(longest.after.queue)} without an owner for {format_duration(gaps[-1] / 1_000)}, between "
             f"{names[longest.before.member]} and {names[longest.after.member]}",
         )
 

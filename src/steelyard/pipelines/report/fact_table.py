@@ -22,7 +22,7 @@ import pyarrow as pa
 from steelyard.diagnostics.topic import measure_skew
 from steelyard.model import Queue
 from steelyard.pipelines.report.contents import ReportContents
-from steelyard.pipelines.report.formatting import to_datetime
+from steelyard.pipelines.report.ownership import to_datetime
 from steelyard.pipelines.report.rebalance_history import OwnershipHistory
 
 _TIME = pa.timestamp("ms", "UTC")

@@ -7,27 +7,32 @@ invisible characters are shown as escapes. The style sheet is report.css.
 """
 
 from collections.abc import Iterator, Sequence
+from datetime import UTC
 from html import escape
 from importlib.resources import files
 from itertools import groupby, islice, zip_longest
 from statistics import median
 
-from steelyard.client.describe import shorten_ids
 from steelyard.diagnostics.topic import measure_skew
 from steelyard.model.finding import Finding, Severity
-from steelyard.pipelines.report.contents import ReportContents, report_findings, summary_line
-from steelyard.pipelines.report.formatting import (
+from steelyard.model.formatting import (
     format_bytes,
-    format_count,
     format_duration,
     format_number,
     format_percent,
-    format_queue,
     format_ratio,
-    format_timestamp,
-    printable,
+    format_time,
+    pluralize,
+    shorten,
+    shorten_ids,
 )
-from steelyard.pipelines.report.ownership import QueueHolding
+from steelyard.pipelines.report.contents import (
+    ReportContents,
+    format_queue,
+    report_findings,
+    summary_line,
+)
+from steelyard.pipelines.report.ownership import QueueHolding, to_datetime
 
 _MAX_ROWS = 5_000  # more would make the page too heavy; the Parquet table has all
 _SEVERITY_NAMES = {Severity.OK: "fine", Severity.WARNING: "look", Severity.ERROR: "wrong"}
@@ -47,12 +52,12 @@ def render_page(contents: ReportContents) -> str:
     >>> render_page(contents).startswith("<!doctype html>")
     True
     """
-    of_group = f" and group {printable(contents.group)}" if contents.group else ""
-    title = f"Balance of topic {printable(contents.topic)}{of_group}"
+    of_group = f" and group {shorten(contents.group)}" if contents.group else ""
+    title = f"Balance of topic {shorten(contents.topic)}{of_group}"
     style = (files("steelyard.pipelines.report") / "report.css").read_text(encoding="utf-8")
     parts = [
         f"<h1>{escape(title)}</h1>",
-        _paragraph(f"{_period(contents)} Made at {format_timestamp(contents.at_ms)} UTC.", soft=True),
+        _paragraph(f"{_period(contents)} Made at {_time_text(contents.at_ms)}.", soft=True),
         _paragraph(f"T{summary_line(contents)[1:]}."),
         "<h2>Findings</h2>",
         f"<ul class='findings'>{''.join(map(_finding_item, report_findings(contents)))}</ul>",
@@ -60,7 +65,7 @@ def render_page(contents: ReportContents) -> str:
         *_history_sections(contents),
         "<h2>How to read this</h2>",
         _paragraph(_SKEW_NOTE),
-        *(_paragraph(printable(note, 1_000), soft=True) for note in contents.notes),
+        *(_paragraph(shorten(note, 1_000), soft=True) for note in contents.notes),
     ]
     body = "\n".join(filter(None, parts))
     return (
@@ -81,11 +86,11 @@ def _sections(contents: ReportContents) -> Iterator[str]:
         ("queue", "#messages", "#over the mean", "#bytes", "heaviest key", "#of the queue", "owner", "#lag"),
         [
             (
-                printable(each.name),
+                shorten(each.name),
                 format_number(each.messages),
                 format_ratio(each.messages / mean) if mean else "",
                 format_bytes(each.body_bytes),
-                printable(each.heaviest.key) if each.heaviest else "",
+                shorten(each.heaviest.key) if each.heaviest else "",
                 format_percent(each.heaviest.messages, each.messages) if each.heaviest else "",
                 ", ".join(names.get(owner, owner) for owner in owners.get(each.queue, ())),
                 format_number(lags[each.queue]) if each.queue in lags else "",
@@ -95,12 +100,12 @@ def _sections(contents: ReportContents) -> Iterator[str]:
         bars=[each.messages for each in traffic.queues],
     )
     yield _table(
-        f"Keys: {format_count(traffic.distinct_keys, 'key')} in {format_count(traffic.keyed, 'message')}, "
-        f"{format_count(traffic.messages - traffic.keyed, 'message')} without one",
+        f"Keys: {pluralize(traffic.distinct_keys, 'key')} in {pluralize(traffic.keyed, 'message')}, "
+        f"{pluralize(traffic.messages - traffic.keyed, 'message')} without one",
         ("key", "#messages", "#of all", "#bytes", "#queues", "mostly in"),
         [
             (
-                printable(each.key),
+                shorten(each.key),
                 format_number(each.messages),
                 format_percent(each.messages, traffic.messages),
                 format_bytes(each.body_bytes),
@@ -122,7 +127,7 @@ def _sections(contents: ReportContents) -> Iterator[str]:
                 format_number(each.messages),
                 format_bytes(each.body_bytes),
                 format_number(each.lag),
-                printable(each.id, 200),
+                shorten(each.id, 200),
             )
             for each in members
         ],
@@ -131,8 +136,8 @@ def _sections(contents: ReportContents) -> Iterator[str]:
     samples = contents.lag_samples if len(contents.lag_samples) > 1 else ()
     yield _table(
         "Lag while it was polled",
-        ("at, UTC", "#lag"),
-        [(format_timestamp(each.at_ms), format_number(each.messages)) for each in samples],
+        ("at", "#lag"),
+        [(_time_text(each.at_ms), format_number(each.messages)) for each in samples],
         bars=[each.messages for each in samples],
     )
     steps = [
@@ -140,9 +145,9 @@ def _sections(contents: ReportContents) -> Iterator[str]:
         for at_ms, same in groupby(traffic.steps, key=lambda step: step.at_ms)
     ]
     yield _table(
-        f"Over time: every {format_duration(traffic.step_ms)}, by when messages were stored",
-        ("from, UTC", "#messages", "#bytes"),
-        [(format_timestamp(at_ms), format_number(messages), format_bytes(size)) for at_ms, messages, size in steps],
+        f"Over time: every {format_duration(traffic.step_ms / 1_000)}, by when messages were stored",
+        ("from", "#messages", "#bytes"),
+        [(_time_text(at_ms), format_number(messages), format_bytes(size)) for at_ms, messages, size in steps],
         bars=[messages for _, messages, _ in steps],
     )
 
@@ -152,22 +157,22 @@ def _history_sections(contents: ReportContents) -> Iterator[str]:
     history, names = contents.history, contents.member_names()
 
     def pair(before: QueueHolding, after: QueueHolding) -> tuple[str, ...]:
-        queue, at = format_queue(after.queue), format_timestamp(after.acquired_ms)
+        queue, at = format_queue(after.queue), _time_text(after.acquired_ms)
         return at, queue, names[before.member], names[after.member]
 
     yield _table(
         "Two owners at once",
-        ("from, UTC", "queue", "one", "other", "#for"),
-        [(*pair(each.before, each.after), format_duration(each.span_ms)) for each in history.overlaps],
+        ("from", "queue", "one", "other", "#for"),
+        [(*pair(each.before, each.after), format_duration(each.span_ms / 1_000)) for each in history.overlaps],
     )
-    moved = format_count(sum(len(change.moves) for change in history.changes), "queue")
+    moved = pluralize(sum(len(change.moves) for change in history.changes), "queue")
     yield _table(
         f"Rebalances: {moved} moved, and the minimum of even plans is {history.necessary_moves}",
-        ("at, UTC", "what happened", "#members", "#moved", "#minimum"),
+        ("at", "what happened", "#members", "#moved", "#minimum"),
         [
             (
-                format_timestamp(change.start_ms),
-                printable(shorten_ids(change.cause, names), 400),
+                _time_text(change.start_ms),
+                shorten(shorten_ids(change.cause, names), 400),
                 format_number(change.members),
                 format_number(len(change.moves)),
                 format_number(change.minimum_moves),
@@ -176,15 +181,16 @@ def _history_sections(contents: ReportContents) -> Iterator[str]:
         ],
     )
     gaps = history.gaps_ms
-    known = f": median gap {format_duration(median(gaps))}, maximum {format_duration(gaps[-1])}" if gaps else ""
+    middle, longest = (format_duration(each / 1_000) for each in (median(gaps), gaps[-1])) if gaps else ("", "")
+    known = f": median gap {middle}, maximum {longest}" if gaps else ""
     yield _table(
         f"Hand-overs{known}",
-        ("at, UTC", "queue", "from", "to", "#gap", "why"),
+        ("at", "queue", "from", "to", "#gap", "why"),
         [
             (
                 *pair(each.before, each.after),
-                "unknown" if each.gap_ms is None else format_duration(each.gap_ms),
-                printable(shorten_ids(each.after.why, names), 200) if each.after.why else "",
+                "unknown" if each.gap_ms is None else format_duration(each.gap_ms / 1_000),
+                shorten(shorten_ids(each.after.why, names), 200) if each.after.why else "",
             )
             for each in history.handovers
         ],
@@ -192,11 +198,15 @@ def _history_sections(contents: ReportContents) -> Iterator[str]:
     )
 
 
+def _time_text(at_ms: int) -> str:
+    return format_time(to_datetime(at_ms), UTC, "milliseconds")
+
+
 def _period(contents: ReportContents) -> str:
     if contents.since_ms is None and contents.until_ms is None:
         return "All messages that the topic holds."
-    start = "the first" if contents.since_ms is None else f"{format_timestamp(contents.since_ms)} UTC"
-    end = "the last" if contents.until_ms is None else f"{format_timestamp(contents.until_ms)} UTC"
+    start = "the first" if contents.since_ms is None else f"{_time_text(contents.since_ms)}"
+    end = "the last" if contents.until_ms is None else f"{_time_text(contents.until_ms)}"
     return f"Messages from {start} to {end}."
 
 

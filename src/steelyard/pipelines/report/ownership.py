@@ -10,6 +10,7 @@ report/rebalance_history.py.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from operator import attrgetter
 from typing import IO, Annotated, NamedTuple, Protocol
 
@@ -18,7 +19,6 @@ import msgspec
 from steelyard.client.admin.group_description import GroupDescription
 from steelyard.errors import TransportError
 from steelyard.model import Queue
-from steelyard.pipelines.report.formatting import MAX_TIMESTAMP_MS
 
 LEAVE_REASON = "it leaves the group"
 """The reason of a member's last event; any other event without queues means that it is idle."""
@@ -26,9 +26,17 @@ LEAVE_REASON = "it leaves the group"
 MAX_EVENTS = 100_000  # the limit over all files: a group that changes once a minute writes as many in two months
 POLL_INTERVAL_S = 0.5  # the time between two polls, unless there would be more than `_MAX_POLLS`
 
+MAX_TIMESTAMP_MS = 253_402_300_799_999  # the last millisecond of the year 9999, the end of `datetime`
+
 _MAX_LINE_BYTES = 4 << 20  # enough for fifty thousand queues
 _MAX_POLLS = 2_000
 _OBSERVED_REASON = "observed by polling"
+
+
+def to_datetime(at_ms: int) -> datetime:
+    """Return a time, at most the end of `datetime`."""
+    at_ms = min(max(at_ms, 0), MAX_TIMESTAMP_MS)
+    return datetime.fromtimestamp(at_ms // 1_000, UTC).replace(microsecond=at_ms % 1_000 * 1_000)
 
 
 class OwnershipEvent(msgspec.Struct, frozen=True):

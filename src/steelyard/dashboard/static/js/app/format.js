@@ -1,4 +1,5 @@
-// Numbers, times and sizes as text, in the language of the page. What is unknown is a dash.
+// Numbers, times, sizes and member names as text, the same as model/formatting.py writes: tests/model/formatting.json has
+// examples for both. What is unknown is a dash.
 import { language, t } from "./i18n.js";
 
 export const NONE = "–";
@@ -24,48 +25,69 @@ export function short(value) {
 // Messages per second.
 export const rate = (value) => (isKnown(value) ? `${value >= 100 || value === 0 ? short(value) : value.toFixed(1)}/s` : NONE);
 
+// Rounded half up, without zeros after the point.
+const round = (value, digits) => WRITERS[language()].format(Math.floor(value * 10 ** digits + 0.5) / 10 ** digits);
+
 export function bytes(value) {
   if (!isKnown(value)) return NONE;
-  let size = value;
-  for (const unit of ["B", "KiB", "MiB", "GiB"]) {
-    if (Math.abs(size) < 1024) return `${unit === "B" ? size : size.toPrecision(3)} ${unit}`;
-    size /= 1024;
-  }
-  return `${size.toPrecision(3)} TiB`;
+  const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+  let [size, power] = [value, 0];
+  // 1023.96 KiB would be rounded to 1024 KiB.
+  while (size >= (power ? 1023.95 : 1024) && power < units.length - 1) [size, power] = [size / 1024, power + 1];
+  return power ? `${round(size, 1)} ${units[power]}` : `${whole(size)} B`;
 }
 
-export const share = (value) => (isKnown(value) ? `${(value * 100).toFixed(value < 0.1 ? 1 : 0)} %` : NONE);
+export function share(value) {
+  if (!isKnown(value)) return NONE;
+  const percent = 100 * value;
+  if (percent > 0 && percent < 0.01) return "< 0.01 %";
+  return `${round(percent, percent >= 10 ? 0 : percent >= 1 ? 1 : 2)} %`;
+}
 
-// Milliseconds: "0.4 ms", "350 ms", "2.4 s", "3 min 20 s", "5 h 2 min", "3 d 4 h".
+// Milliseconds: "0.4 ms", "350 ms", "2.4 s", "3 min 20 s", "5 h 2 min", "3 d 4 h". Cut off, not rounded.
 export function duration(ms) {
   if (!isKnown(ms)) return NONE;
-  if (ms < 10) return `${Number(ms.toFixed(1))} ms`;
-  if (ms < 1000) return `${Math.round(ms)} ms`;
-  const s = ms / 1000;
-  if (s < 60) return `${s < 10 ? s.toFixed(1) : Math.round(s)} s`;
-  if (s < 3600) return `${Math.floor(s / 60)} min ${Math.floor(s % 60)} s`;
-  if (s < 86400) return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} min`;
-  return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
+  const tenths = Math.floor(Math.max(0, ms) * 10 + 0.5);
+  if (tenths > 0 && tenths < 10_000) return `${tenths < 100 ? tenths / 10 : Math.floor(tenths / 10)} ms`;
+  if (tenths < 100_000) return `${Math.floor(tenths / 1000) / 10} s`;
+  let rest = Math.floor(tenths / 10_000);
+  const parts = [];
+  for (const [size, unit] of [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]]) {
+    const number = Math.floor(rest / size);
+    rest %= size;
+    if (number) parts.push(`${number} ${unit}`);
+    if (parts.length === 2 || (parts.length && !number)) break;
+  }
+  return parts.join(" ");
 }
 
-// A time of day with milliseconds, with its date if it is not today's. Takes milliseconds or an ISO text.
-export function time(when, { ms = false } = {}) {
+// A time in ISO 8601 with its zone, which is the browser's; of today's, only what follows the date. Takes milliseconds or
+// an ISO text. The ticks of an axis have no room for the zone.
+export function time(when, { ms = false, dated = false, zoned = true } = {}) {
   if (!isKnown(when)) return NONE;
   const moment = new Date(when);
   if (Number.isNaN(moment.getTime())) return NONE;
-  const two = (number, width = 2) => String(number).padStart(width, "0");
-  const day = `${moment.getFullYear()}-${two(moment.getMonth() + 1)}-${two(moment.getDate())} `;
-  const today = new Date().toDateString() === moment.toDateString();
-  return `${today ? "" : day}${two(moment.getHours())}:${two(moment.getMinutes())}:${two(moment.getSeconds())}${ms ? `.${two(moment.getMilliseconds(), 3)}` : ""}`;
+  const offset = -moment.getTimezoneOffset();
+  const two = (number) => String(Math.floor(number)).padStart(2, "0");
+  const zone = offset ? `${offset < 0 ? "-" : "+"}${two(Math.abs(offset) / 60)}:${two(Math.abs(offset) % 60)}` : "Z";
+  const text = new Date(moment.getTime() + offset * 60_000).toISOString();
+  const today = !dated && new Date().toDateString() === moment.toDateString();
+  return `${text.slice(today ? 11 : 0, ms ? 23 : 19)}${zoned ? zone : ""}`;
 }
 
 export const ago = (when) => (isKnown(when) ? t("app.ago", { time: duration(Math.max(0, Date.now() - new Date(when).getTime())) }) : NONE);
 
-// The shortest distinct ends of ids: "10.0.0.1@4711#ab" and "10.0.0.1@4712#cd" become "4711#ab" and "4712#cd".
+// For each id the first that is unique of its name, its address and name, and all of it.
 export function shortNames(ids) {
-  if (ids.length < 2) return Object.fromEntries(ids.map((id) => [id, id.length > 28 ? `…${id.slice(-26)}` : id]));
-  let same = 0;
-  while (ids.every((id) => id[same] !== undefined && id[same] === ids[0][same])) same += 1;
-  const cut = Math.max(0, ...["@", "#", "-", ":"].map((mark) => ids[0].lastIndexOf(mark, same - 1) + 1));
-  return Object.fromEntries(ids.map((id) => [id, id.length > 28 && cut > 3 ? `…${id.slice(cut)}` : id]));
+  const forms = new Map(ids.map((id) => [id, [...new Set([...nameForms(id), id])]]));
+  const taken = new Map();
+  for (const form of [...forms.values()].flat()) taken.set(form, (taken.get(form) || 0) + 1);
+  return Object.fromEntries([...forms].map(([id, several]) => [id, several.find((form) => taken.get(form) === 1) || id]));
+}
+
+function nameForms(id) {
+  const head = id.split("#")[0];
+  const own = head.includes("@") ? head.slice(head.indexOf("@") + 1) : "";
+  // A number alone is a process id, which says little without the host.
+  return own && !/^\d+$/.test(own) ? [own, head] : [head];
 }

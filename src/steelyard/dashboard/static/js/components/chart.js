@@ -43,7 +43,7 @@ export function Chart({ times, series, says, height = 160, format = (value) => S
         legend: { show: series.length > 1, live: false },
         cursor: { y: false },
         scales: { y: { range: (_, least, most) => [Math.min(0, least ?? 0), Math.max(4, (most ?? 1) * 1.08)] } },
-        axes: [{ ...axis(), size: 28, space: 70, values: (_, ticks) => ticks.map((each) => time(each * 1000)) }, { ...axis(), size: 56, incrs: STEPS, values: (_, ticks) => ticks.map(format) }],
+        axes: [{ ...axis(), size: 28, space: 70, values: (_, ticks) => ticks.map((each) => time(each * 1000, { zoned: false })) }, { ...axis(), size: 56, incrs: STEPS, values: (_, ticks) => ticks.map(format) }],
         series: [{}, ...series.map((each) => ({
           label: each.label, stroke: colour(each.colour), width: 2, fill: faint(each.colour), points: { show: false }, value: (_, value) => (value === null || value === undefined ? "–" : format(value)),
         }))],

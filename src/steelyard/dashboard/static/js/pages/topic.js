@@ -1,6 +1,6 @@
 // One topic: its queues and their skew, its brokers, and its consumer groups.
 import { path, query as asked, useLive } from "../app/api.js";
-import { ago, rate, short, time, whole } from "../app/format.js";
+import { ago, rate, share, short, time, whole } from "../app/format.js";
 import { html, useMemo, useState } from "../app/html.js";
 import { title } from "../app/shell.js";
 import { t } from "../app/i18n.js";
@@ -83,7 +83,7 @@ function Queues({ seen }) {
     </section>`;
 }
 
-const percent = (share) => (share === null ? "" : ` · ${(share * 100).toFixed(share < 0.0995 && share > 0 ? 1 : 0)} %`);
+const percent = (part) => (part === null ? "" : ` · ${share(part)}`);
 const part = (count, share) => `${short(count)}${percent(share)}`;
 const partOfRate = (row) => `${rate(row.in_rate)}${percent(row.in_share)}`;
 

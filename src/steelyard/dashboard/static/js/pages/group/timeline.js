@@ -95,7 +95,7 @@ export function Timeline({ events, stops, at, now, names, event, onGo }) {
         </div>
         <input type="range" aria-label=${t("groups.scrub")} aria-valuetext=${text} min=${Math.floor(start)} max=${Math.ceil(now)} step="1" value=${at ?? Math.ceil(now)}
           onInput=${(event) => { setPlaying(false); slid(event); }} onKeyDown=${pressed} disabled=${!stops.length} />
-        <div class="ticks quiet" aria-hidden="true">${ticks.map((ms, each) => html`<span key=${each}>${each === 4 ? t("groups.now") : now - start < 120e3 ? `−${Math.round((now - ms) / 1000)} s` : time(ms)}</span>`)}</div>
+        <div class="ticks quiet" aria-hidden="true">${ticks.map((ms, each) => html`<span key=${each}>${each === 4 ? t("groups.now") : now - start < 120e3 ? `−${Math.round((now - ms) / 1000)} s` : time(ms, { zoned: false })}</span>`)}</div>
       </div>
     </div>`;
 }
