@@ -23,7 +23,7 @@ def up(environment: Environment, cwd: Path) -> Iterator[str]:
         finally:
             process.terminate()
             rest, complaints = process.communicate()
-        assert (process.returncode, rest, complaints) == (0, "", "")
+        assert (process.returncode, rest, complaints) == (0, "", ""), f"{process.returncode} {rest}{complaints}"
 
 
 def first_example(namesrv: str) -> str:
