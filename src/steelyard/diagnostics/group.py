@@ -281,9 +281,9 @@ def stuck_queues(
     """Find members that make no progress in queues with waiting messages; a slow handler looks the same.
 
     >>> queue = Queue("orders", "broker-a", 0)
-    >>> print(stuck_queues("billing", [WaitingQueue(queue, 0, 10, 45, -60_000)], {queue: "c1"}, 180_000)[0])
-    c1 of group billing has made no progress for 3m in orders@broker-a:0 (offset 10, lag 45), and the oldest waiting \
-message is 4m old; see what its handler waits for: steelyard member show billing c1
+    >>> print(stuck_queues("bills", [WaitingQueue(queue, 0, 10, 45, -60_000)], {queue: "c1"}, 180_000)[0])
+    c1 of group bills has made no progress for 3 min in orders@broker-a:0 (offset 10, lag 45), and the oldest waiting \
+message is 4 min old; see what its handler waits for: steelyard member show bills c1
     """
     stuck: dict[str, list[WaitingQueue]] = {}
     for each in sorted(waiting, key=lambda each: each.stuck_since_ms):
@@ -324,8 +324,8 @@ def unreadable_message(group: str, sentence: str) -> Finding:
 def growing_lag(group: str, samples: Sequence[tuple[int, int]]) -> list[Finding]:
     """Find a lag that grew through all samples of time and lag, for twice `thresholds.GROWING_MS` or longer.
 
-    >>> print(growing_lag("billing", [(0, 0), (60_000, 4_000), (120_000, 9_000)])[0])
-    the lag of group billing grew from 0 to 9,000 messages in 2m: it does not keep up; add members or queues, or make \
+    >>> print(growing_lag("bills", [(0, 0), (60_000, 4_000), (120_000, 9_000)])[0])
+    the lag of group bills grew from 0 to 9,000 messages in 2 min: it does not keep up; add members or queues, or make \
 handlers faster
     """
     lags = [lag for _, lag in samples]

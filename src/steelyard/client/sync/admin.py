@@ -154,7 +154,7 @@ class Admin(SyncClient[AsyncAdmin]):
     ...     admin.groups.create("billing", retries=3)
     ...     print(admin.offsets.plan_reset("billing", "orders", "last"))
     (16, ['orders'])
-    group billing in orders: 16 queues, skips 0, repeats 0, no members online
+    group billing in orders: 16 queues, skips 0, repeats 0, no member online
     """
 
     def __init__(self, namesrv: NamesrvOrConfig = None) -> None:
