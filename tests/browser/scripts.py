@@ -28,7 +28,10 @@ def _install(folder: Path) -> str | None:
     if not stamp.exists():
         folder.mkdir(parents=True, exist_ok=True)
         words = [npm, "install", "--no-save", "--no-package-lock", "--silent", "--prefix", str(folder), *wanted]
-        done = subprocess.run(words, timeout=_TIMEOUT_S, capture_output=True, text=True, check=False)
+        try:
+            done = subprocess.run(words, timeout=_TIMEOUT_S, capture_output=True, text=True, check=False)
+        except subprocess.TimeoutExpired:
+            return f"npm did not install them within {_TIMEOUT_S} s"
         if done.returncode:
             return f"npm could not install them: {done.stderr.strip() or done.returncode}"
         stamp.touch()

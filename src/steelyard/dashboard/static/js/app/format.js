@@ -52,7 +52,7 @@ export function duration(ms) {
   if (tenths < 100_000) return `${Math.floor(tenths / 1000) / 10} s`;
   let rest = Math.floor(tenths / 10_000);
   const parts = [];
-  for (const [size, unit] of [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]]) {
+  for (const [unit, size] of Object.entries({ d: 86400, h: 3600, min: 60, s: 1 })) {
     const number = Math.floor(rest / size);
     rest %= size;
     if (number) parts.push(`${number} ${unit}`);
