@@ -48,6 +48,7 @@ def test_names_in_the_cluster_are_completed(
     assert _completed("steelyard topic delete comp", capsys, monkeypatch) == []
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_a_shell_reads_the_script_without_a_complaint(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", shell]) == ExitCode.DONE
