@@ -11,9 +11,9 @@ from steelyard.client.admin import messages as admin_messages
 from steelyard.errors import ConfigurationError
 from steelyard.model.reserved_names import DLQ_PREFIX
 from steelyard.serve.embedded import Cluster
-from steelyard.wire import compression
 from tests.cli.runner import RunCommand, run_command_at
 from tests.client.consumer_scene import make_topic, put
+from tests.opened_bodies import recorded_sizes
 
 _ZLIB = 0x301
 _LARGE_BYTES = 1 << 20
@@ -28,15 +28,7 @@ def run(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> RunCommand:
 
 @pytest.fixture
 def opened_sizes() -> Iterator[list[int]]:
-    """Record how large each body became that was decompressed in this process, block by block."""
-    sizes: list[int] = []
-    add = compression._BoundedOutput.add
-
-    def recorded(opened: compression._BoundedOutput, block: bytes) -> None:
-        sizes.append(opened._size + len(block))
-        add(opened, block)
-
-    with patch.object(compression._BoundedOutput, "add", recorded):
+    with recorded_sizes() as sizes:
         yield sizes
 
 

@@ -2,7 +2,6 @@
 
 import zlib
 from collections.abc import Iterator
-from unittest.mock import patch
 
 import pytest
 
@@ -10,9 +9,9 @@ from steelyard import Consumer
 from steelyard.client.pull_consumer.queue_browser import PREVIEW_BYTES
 from steelyard.dashboard.server import Dashboard
 from steelyard.serve.embedded import Cluster
-from steelyard.wire import compression
 from tests.client.consumer_scene import make_topic, put
 from tests.dashboard.http_client import get
+from tests.opened_bodies import recorded_sizes
 from tests.waiting import LONGEST_S, until
 
 _ZLIB = 0x301
@@ -21,15 +20,7 @@ _LARGE = zlib.compress(b"the beginning" + bytes(16 << 20)[20:])
 
 @pytest.fixture
 def opened_sizes() -> Iterator[list[int]]:
-    """Note how large each body became that was opened in this process, block by block."""
-    sizes: list[int] = []
-    add = compression._BoundedOutput.add
-
-    def recorded(opened: compression._BoundedOutput, block: bytes) -> None:
-        sizes.append(opened._size + len(block))
-        add(opened, block)
-
-    with patch.object(compression._BoundedOutput, "add", recorded):
+    with recorded_sizes() as sizes:
         yield sizes
 
 

@@ -1,8 +1,8 @@
 """Rate history: message rates of topics, and rates and lag of groups, over the last hours, sampled once a minute.
 
 Samples are kept as lines of JSON, in memory and, where the dashboard has a folder, in a file that its next start reads.
-Both are bounded: so many samples, of so many topics and groups. A line holds counters; rates are computed between
-two lines when a browser asks for them.
+Both are bounded, in the number of samples and in the topics and groups of each. A line holds counters; rates are
+computed between two lines when a browser asks for them.
 """
 
 import asyncio
